@@ -1,4 +1,4 @@
-"""What a command prints: for people through rich, for programs as one JSON document, errors in either way."""
+"""The output of commands: text through rich, or one JSON document; errors in both forms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-# Numbers, sizes and times as people read them, and texts of a log made harmless for a terminal.
+# Numbers, sizes and times as text, and strings of a log without characters that a terminal would obey.
 
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-"""Categories of characters that a terminal may obey, or that reorder what stands around them."""
+"""Unicode categories of characters that a terminal may obey, or that reorder the text around them."""
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
@@ -36,7 +36,7 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def size(number: int) -> str:
-    """`812 B`, `1.2 MB`; thousands, not 1,024s."""
+    """`812 B`, `1.2 MB`; a kB is 1,000 bytes."""
     value = float(number)
     for unit in _UNITS:
         if abs(value) < 999.5 or unit == _UNITS[-1]:
@@ -48,7 +48,7 @@ def size(number: int) -> str:
 
 
 def local_time(timestamp_ms: int) -> str:
-    """In the zone of this machine, which is named; a time that no calendar holds as its number."""
+    """The time in this machine's zone, with the zone's name; a time outside the calendar as its number."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
     except (OverflowError, OSError, ValueError):
@@ -57,7 +57,7 @@ def local_time(timestamp_ms: int) -> str:
 
 
 def iso_time(timestamp_ms: int) -> str | None:
-    """In UTC with milliseconds, for programs; None for a time that no calendar holds."""
+    """The time in ISO 8601, in UTC with milliseconds; None for a time outside the calendar."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (OverflowError, OSError, ValueError):
@@ -73,13 +73,13 @@ def listed(parts: Sequence[str], last: str = "and") -> str:
 
 
 def plain(text: Any, limit: int | None = None) -> str:
-    """The text on one line without what a terminal would obey, cut to `limit` characters."""
+    """The text on one line, with escapes for characters that a terminal would obey, cut to `limit` characters."""
     shown = "".join(_harmless(character) for character in str(text))
     return shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def harmless_json(text: str) -> str:
-    """JSON that means the same and shows no such character; they can only stand within its strings."""
+    """The same JSON with such characters escaped; they occur only inside its strings."""
     return "".join(
         character if character == "\n" or _harmless(character) == character else _json_escape(character)
         for character in text
@@ -100,13 +100,13 @@ def _harmless(character: str) -> str:
 
 
 WIDTH_WITHOUT_TERMINAL = 180
-"""Columns for a pipe or a file, which do not wrap."""
+"""The width for a pipe or a file, which does not wrap lines."""
 
 
 @contextlib.contextmanager
 def reporting(*, as_json: bool, debug: bool) -> Iterator[None]:
-    """Turns errors of the block into a message and exit code 1; with `debug` the traceback comes first."""
-    import typer  # noqa: PLC0415 - whoever imports this module for its tables needs no command line
+    """Turn errors of the block into a message and exit code 1; with `debug` the traceback comes first."""
+    import typer  # noqa: PLC0415 - importing this module for its tables must not import the command line
 
     try:
         yield
@@ -118,18 +118,36 @@ def reporting(*, as_json: bool, debug: bool) -> Iterator[None]:
     except Exception as error:
         if debug:
             error_console().print_exception()
-        _tell(error, as_json=as_json, debug=debug)
+        _print_error(error, as_json=as_json, debug=debug)
         raise typer.Exit(1) from None
 
 
+class Report(Protocol):
+    """What a command has to say, as one value."""
+
+    def document(self) -> dict[str, Any]:
+        """The report in JSON's terms."""
+
+    def print_to(self, out: Console) -> None:
+        """Print the report as text."""
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Print the report as one JSON document, or as text on standard output."""
+    if as_json:
+        print_json(report.document())
+    else:
+        report.print_to(console())
+
+
 def print_json(document: Any) -> None:
-    """The whole output of a command under `--json`."""
+    """Print the whole output of a command under `--json`."""
     text = json.dumps(jsonable(document), indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(harmless_json(text) + "\n")
 
 
 def jsonable(value: Any) -> Any:
-    """The value in JSON's terms: numbers that JSON lacks, dates, bytes and decimals become text."""
+    """The value in JSON's types: numbers that JSON lacks, dates, bytes and decimals become strings."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -147,17 +165,17 @@ def jsonable(value: Any) -> Any:
 
 
 def console() -> Console:
-    """Standard output."""
+    """The console on standard output."""
     return _console(stderr=False)
 
 
 def error_console() -> Console:
-    """Standard error, for messages and progress."""
+    """The console on standard error, for messages and progress."""
     return _console(stderr=True)
 
 
 def table_of(*columns: str, right: Sequence[str] = (), title: str | None = None) -> Table:
-    """An empty table for people; columns named in `right` hold numbers."""
+    """An empty table with these columns; those in `right` are aligned to the right, for numbers."""
     from rich import box  # noqa: PLC0415 - JSON needs no rich
     from rich.table import Table  # noqa: PLC0415
 
@@ -168,7 +186,7 @@ def table_of(*columns: str, right: Sequence[str] = (), title: str | None = None)
 
 
 def facts_table() -> Table:
-    """Rows of a name and what there is to say of it."""
+    """An empty table of two columns: a name and its value."""
     from rich.table import Table  # noqa: PLC0415 - JSON needs no rich
 
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -181,7 +199,7 @@ def _console(*, stderr: bool) -> Console:
     from rich.console import Console  # noqa: PLC0415 - JSON needs no rich
 
     class PlainConsole(Console):
-        """Whatever text comes this way, in cells and headings too: nothing of it is for the terminal to obey."""
+        """Escapes control characters in all text that it renders, in cells and headings too."""
 
         def render_str(self, text: str, **options: Any) -> Text:
             return super().render_str("\n".join(plain(line) for line in text.split("\n")), **options)
@@ -191,8 +209,8 @@ def _console(*, stderr: bool) -> Console:
     return PlainConsole(stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
-def _tell(error: Exception, *, as_json: bool, debug: bool) -> None:
-    from anabranch.errors.base import DeltaError  # noqa: PLC0415 - `--help` shall not wait for it
+def _print_error(error: Exception, *, as_json: bool, debug: bool) -> None:
+    from anabranch.errors.base import DeltaError  # noqa: PLC0415 - slow to import, and `--help` needs no errors
 
     is_ours = isinstance(error, DeltaError)
     message = error.explain() if isinstance(error, DeltaError) else f"{type(error).__name__}: {error}"
@@ -208,16 +226,16 @@ def _tell(error: Exception, *, as_json: bool, debug: bool) -> None:
         error_console().print(plain(line), style="red")
 
 
-# Values of table columns, as JSON has them and as a terminal shows them.
+# Values of table columns, for JSON and for a terminal.
 
 
 def json_values(column: pa.ChunkedArray, data_type: DataType) -> list[Any]:
-    """The values in JSON's terms; what JSON has no type for is text."""
+    """The values in JSON's types; values of other types become strings."""
     return [jsonable(_plain_value(value, data_type)) for value in _to_python(column)]
 
 
 def cells(column: pa.ChunkedArray, data_type: DataType, limit: int) -> list[str]:
-    """The values as texts of at most `limit` characters; timestamps in the zone of this machine."""
+    """The values as strings of at most `limit` characters; timestamps in this machine's zone."""
     return [plain(_cell(_plain_value(value, data_type)), limit) for value in _to_python(column)]
 
 
@@ -225,12 +243,12 @@ def _to_python(column: pa.ChunkedArray) -> list[Any]:
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):
-        # Dates and times beyond the years that Python's calendar has.
+        # Python's calendar lacks these years.
         return list(pc.cast(column, pa.string()).to_pylist())
 
 
 def _plain_value(value: Any, data_type: DataType) -> Any:
-    """Structs and maps as dicts, variants as what they hold, timestamps in the zone of this machine."""
+    """The value with structs and maps as dicts, variants decoded, and timestamps in this machine's zone."""
     if value is None:
         return None
     match data_type:

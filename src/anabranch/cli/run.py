@@ -1,4 +1,4 @@
-"""`anabranch run`: what `python` does with a script, a module or a line of code, but sessions enable themselves."""
+"""`anabranch run`: runs a script, a module or a line of code as `python` does, with sessions that know Delta."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from anabranch import __version__
 from anabranch.auto import site_file
 from anabranch.auto.import_hook import install
-from anabranch.cli.output import console
 from anabranch.errors.arguments import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class Kind(enum.Enum):
-    """How a program is named, as for Python."""
+    """How the command line names a program, as for Python."""
 
     SCRIPT = "script"
     MODULE = "-m"
@@ -35,7 +37,7 @@ class Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What is to be run."""
+    """A program to run."""
 
     kind: Kind
     name: str
@@ -44,7 +46,7 @@ class Program:
 
 
 def program_of(words: Sequence[str]) -> Program | None:
-    """The program that stands behind `anabranch run`, with all that follows it as its own; None where there is none."""
+    """The program in the arguments of `anabranch run`, with its own arguments; None where they name none."""
     match [*words]:
         case ["--", *rest] if rest:
             return program_of(rest) if rest[0] != "--" else None
@@ -58,15 +60,15 @@ def program_of(words: Sequence[str]) -> Program | None:
 
 
 def run_program(program: Program) -> None:
-    """Run it as `__main__` of this process. What it raises, `SystemExit` too, is left to Python."""
+    """Run it as `__main__` of this process. Its exceptions, also `SystemExit`, are not caught."""
     install()
-    before = sys.excepthook
+    previous_hook = sys.excepthook
 
-    def tell(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
+    def hook(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
         frames = _without_our_frames(frames)
-        before(kind, error.with_traceback(frames), frames)
+        previous_hook(kind, error.with_traceback(frames), frames)
 
-    sys.excepthook = tell
+    sys.excepthook = hook
     _execute(program)
 
 
@@ -77,15 +79,15 @@ def _execute(program: Program) -> None:
 
 
 def _without_our_frames(frames: TracebackType | None) -> TracebackType | None:
-    """What the traceback of the program by itself would be."""
-    step = frames
-    while step is not None and step.tb_frame.f_code is not _execute.__code__:
-        step = step.tb_next
-    if step is None:
+    """The traceback from the program's first frame on, as Python would show it."""
+    frame = frames
+    while frame is not None and frame.tb_frame.f_code is not _execute.__code__:
+        frame = frame.tb_next
+    if frame is None:
         return frames
-    while step is not None and step.tb_frame.f_code.co_filename == __file__:
-        step = step.tb_next
-    return step
+    while frame is not None and frame.tb_frame.f_code.co_filename == __file__:
+        frame = frame.tb_next
+    return frame
 
 
 def _script(program: Program) -> tuple[ModuleType, CodeType]:
@@ -96,12 +98,12 @@ def _script(program: Program) -> tuple[ModuleType, CodeType]:
         return main, code
     path = os.path.abspath(program.name)
     if pkgutil.get_importer(path) is not None:  # a folder or an archive
-        _look_first_into(path)
+        _set_first_import_path(path)
         spec = PathFinder.find_spec("__main__", [path])
         if spec is None:
             _fail(f"can't find '__main__' module in {program.name!r}", exit_code=1)
         return _main_of(spec)
-    _look_first_into(os.path.dirname(os.path.realpath(path)))
+    _set_first_import_path(os.path.dirname(os.path.realpath(path)))
     try:
         with io.open_code(path) as file:
             code = pkgutil.read_code(file)  # a .pyc
@@ -116,7 +118,7 @@ def _script(program: Program) -> tuple[ModuleType, CodeType]:
 
 def _module(program: Program) -> tuple[ModuleType, CodeType]:
     sys.argv = ["-m", *program.arguments]
-    _look_first_into(os.getcwd())
+    _set_first_import_path(os.getcwd())
     try:
         spec = importlib.util.find_spec(program.name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -133,15 +135,15 @@ def _module(program: Program) -> tuple[ModuleType, CodeType]:
 
 def _code(program: Program, *, called: str = "<string>") -> tuple[ModuleType, CodeType]:
     sys.argv = ["-" if called == "<stdin>" else "-c", *program.arguments]
-    _look_first_into("")
+    _set_first_import_path("")
     return _new_main(), compile(program.name, called, "exec", dont_inherit=True)
 
 
 _LOADERS = {Kind.SCRIPT: _script, Kind.MODULE: _module, Kind.CODE: _code}
 
 
-def _look_first_into(folder: str) -> None:
-    """The first place for modules, in the stead of the folder of our own program."""
+def _set_first_import_path(folder: str) -> None:
+    """Import from `folder` first, instead of from the folder of the program `anabranch`."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
 
@@ -169,14 +171,14 @@ def _fail(problem: str, *, exit_code: int) -> NoReturn:
     raise SystemExit(exit_code)
 
 
-# `anabranch shell`: Python to type into, with a session at hand.
+# `anabranch shell`: an interactive Python with a session.
 
 
 def start_shell(settings: Sequence[str], *, plain: bool) -> None:
-    """Make a session with `settings`, each `key=value`, and hand over to IPython, or to Python's own shell."""
-    given = dict(_parsed(setting) for setting in settings)
+    """Make a session with `settings`, each `key=value`, and start IPython, or Python's own shell."""
+    parsed = dict(_parsed(setting) for setting in settings)
     install()
-    names = _names(given)
+    names = _names(parsed)
     banner = _banner(names["spark"])
     if not plain and importlib.util.find_spec("IPython") is not None:
         _ipython(names, banner)
@@ -192,7 +194,7 @@ def _parsed(setting: str) -> tuple[str, str]:
 
 
 def _names(settings: dict[str, str]) -> dict[str, Any]:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - a wrong argument is told of at once
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, so arguments are checked first
 
     import anabranch  # noqa: PLC0415 - as above
     from anabranch.tables import DeltaTable  # noqa: PLC0415 - as above
@@ -234,18 +236,17 @@ def _python(names: dict[str, Any], banner: str) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """How the switch stands now."""
+    """The state of the switch."""
 
     is_on: bool
     files: tuple[str, ...]
-    """The files that say so: of this environment, and of those that it looks into."""
+    """The files that switch it on: in this environment, and in other folders of packages that this Python reads."""
     path: str
-    """Where the file of this environment is, or would be."""
+    """The path of this environment's file, whether or not it exists."""
     off_for_this_process: bool
     changed: bool
 
     def document(self) -> dict[str, Any]:
-        """For `--json`."""
         return {
             "on": self.is_on,
             "files": list(self.files),
@@ -255,34 +256,31 @@ class Switch:
             "changed": self.changed,
         }
 
+    def print_to(self, out: Console) -> None:
+        if self.is_on:
+            out.print(f"On for {sys.executable}: each Spark session knows Delta from its start, `delta` is anabranch.")
+            for path in self.files:
+                out.print(f"By {path}", soft_wrap=True)  # on one line, since users copy it
+            out.print(f"`anabranch auto off` undoes it; {site_file.SWITCH}=0 leaves one process out.")
+        else:
+            out.print(f"Off for {sys.executable}: there is no {self.path}", soft_wrap=True)
+        if self.is_on and self.off_for_this_process:
+            out.print(f"{site_file.SWITCH}=0 is set here: processes started from here are left out.")
+
 
 def turn(position: Literal["on", "off", "status"]) -> Switch:
-    """Do what is asked, and tell how things stand after it."""
+    """Switch on or off, or neither for "status". Returns the state after it."""
     file = site_file.of_this_python()
-    before = file.is_there
+    existed = file.is_there
     if position == "on":
         file.write()
     elif position == "off":
         file.remove()
-    seen = dict.fromkeys([*([file] if file.is_there else []), *site_file.seen_by_this_python()])
+    files = dict.fromkeys([*([file] if file.is_there else []), *site_file.seen_by_this_python()])
     return Switch(
-        is_on=bool(seen),
-        files=tuple(str(found.path) for found in seen),
+        is_on=bool(files),
+        files=tuple(str(seen.path) for seen in files),
         path=str(file.path),
         off_for_this_process=os.environ.get(site_file.SWITCH) == "0",
-        changed=before != file.is_there,
+        changed=existed != file.is_there,
     )
-
-
-def print_switch(switch: Switch) -> None:
-    """In words."""
-    out = console()
-    if switch.is_on:
-        out.print(f"On for {sys.executable}: Spark sessions know Delta as soon as they exist, `delta` is anabranch.")
-        for path in switch.files:
-            out.print(f"By {path}", soft_wrap=True)  # a path is copied, so it stays on one line
-        out.print(f"`anabranch auto off` undoes it; {site_file.SWITCH}=0 leaves one process out.")
-    else:
-        out.print(f"Off for {sys.executable}: there is no {switch.path}", soft_wrap=True)
-    if switch.is_on and switch.off_for_this_process:
-        out.print(f"{site_file.SWITCH}=0 is set here: processes started from here are left out.")
