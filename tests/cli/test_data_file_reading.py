@@ -24,7 +24,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from anabranch.cli.rows.arrow_types import arrow_type, by_name, by_position, file_schema, fit
+from anabranch.cli.rows.arrow_conversion import by_name, by_position, fit
+from anabranch.cli.rows.arrow_types import arrow_type, file_schema
 from anabranch.cli.rows.data_file_reading import DataFile, DataFiles, RowReader
 from anabranch.errors.environment import DataFileMismatchError, DataTypeNotPortableError
 from anabranch.protocol.time_zones import UTC, FixedOffset

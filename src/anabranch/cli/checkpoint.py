@@ -7,7 +7,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.output import count, plain, size
+from anabranch.cli.text_format import count, plain, size
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.log.listing import list_log

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from anabranch.cli.output import count, facts_table, iso_time, listed, local_time, plain, size
+from anabranch.cli.output import facts_table
+from anabranch.cli.text_format import count, iso_time, listed, local_time, plain, size
 from anabranch.commands.describe.describe_table import detail_of
 from anabranch.data_skipping.statistics_columns import read_num_records
 from anabranch.log.listing import list_log

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.cli.output import count, plain, size, table_of
+from anabranch.cli.output import table_of
 from anabranch.cli.rows.condition_filter import Condition, column_paths, condition_on
+from anabranch.cli.text_format import count, plain, size
 from anabranch.predicates.expressions import ColumnPath, quoted
 from anabranch.schema.column_mapping import physical_paths
 from anabranch.snapshot.snapshot import Snapshot

@@ -6,7 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from anabranch.cli.commit_text import metrics_in_words, parameters_in_words, reads_in_words, user_and_engine
-from anabranch.cli.output import count, iso_time, local_time, plain, table_of
+from anabranch.cli.output import table_of
+from anabranch.cli.text_format import count, iso_time, local_time, plain
 from anabranch.log.commit_history import HistoryEntry
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 

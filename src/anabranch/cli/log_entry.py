@@ -16,7 +16,7 @@ from anabranch.cli.commit_text import (
     reconciliation_document,
     user_and_engine,
 )
-from anabranch.cli.output import count, harmless_json, iso_time, listed, local_time, plain, size
+from anabranch.cli.text_format import count, harmless_json, iso_time, listed, local_time, plain, size
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import FileMissingError
 from anabranch.errors.log import VersionNotFoundError

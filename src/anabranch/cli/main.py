@@ -268,12 +268,12 @@ def run_program(
     where delta-spark is installed. Settings that would load the delta-spark jar are left out, with a warning.
     The rest is as with python: arguments, exit code, tracebacks.
     """
-    from anabranch.cli import run as running
+    from anabranch.cli.programs import program_run
 
-    parsed = running.program_of(program)
+    parsed = program_run.program_of(program)
     if parsed is None:
         raise typer.BadParameter(f"{program[0]} is no script, and neither -m MODULE nor -c CODE", param_hint="PROGRAM")
-    running.run_program(parsed)
+    program_run.run_program(parsed)
 
 
 @app.command(rich_help_panel=PROGRAMS, epilog=_examples("shell", "shell --conf spark.remote=sc://localhost"))
@@ -292,7 +292,7 @@ def shell(
     Uses IPython where it is installed. The session is local unless a setting or the environment says otherwise.
     """
     with reporting(as_json=False, debug=debug):
-        from anabranch.cli.run import start_shell
+        from anabranch.cli.programs.shell import start_shell
 
         start_shell(conf or [], plain=plain)
 
@@ -319,7 +319,7 @@ def auto(
     site-packages, and changes nothing else. ANABRANCH_AUTO=0 leaves one process out.
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.run import turn
+        from anabranch.cli.programs.auto_switch import turn
 
         print_report(turn(position.value), as_json=as_json)
 
@@ -337,12 +337,12 @@ app.command(
 def run() -> None:
     """The entry point of the program."""
     if sys.argv[1:2] == ["run"]:
-        from anabranch.cli import run as running
+        from anabranch.cli.programs import program_run
 
-        program = running.program_of(sys.argv[2:])
+        program = program_run.program_of(sys.argv[2:])
         if program is not None:
             # Not through typer, which would catch the program's exceptions before Python does.
-            running.run_program(program)
+            program_run.run_program(program)
             return
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)

@@ -8,96 +8,15 @@ import json
 import math
 import os
 import sys
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType, VariantType, VariantVal
+from anabranch.cli.text_format import harmless_json, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
-
-# Numbers, sizes and times as text, and strings of a log without characters that a terminal would obey.
-
-
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-_HARMFUL = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-"""Unicode categories of characters that a terminal may obey, or that reorder the text around them."""
-
-
-def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 file`, `12,000 files`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def size(number: int) -> str:
-    """`812 B`, `1.2 MB`; a kB is 1,000 bytes."""
-    value = float(number)
-    for unit in _UNITS:
-        if abs(value) < 999.5 or unit == _UNITS[-1]:
-            break
-        value /= 1000
-    if unit == "B":
-        return f"{number} B"
-    return f"{value:.1f} {unit}" if abs(value) < 99.5 else f"{value:.0f} {unit}"
-
-
-def local_time(timestamp_ms: int) -> str:
-    """The time in this machine's zone, with the zone's name; a time outside the calendar as its number."""
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
-    except (OverflowError, OSError, ValueError):
-        return f"{timestamp_ms} ms since 1970"
-    return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
-
-
-def iso_time(timestamp_ms: int) -> str | None:
-    """The time in ISO 8601, in UTC with milliseconds; None for a time outside the calendar."""
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def listed(parts: Sequence[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
-
-
-def plain(text: Any, limit: int | None = None) -> str:
-    """The text on one line, with escapes for characters that a terminal would obey, cut to `limit` characters."""
-    shown = "".join(_harmless(character) for character in str(text))
-    return shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"
-
-
-def harmless_json(text: str) -> str:
-    """The same JSON with such characters escaped; they occur only inside its strings."""
-    return "".join(
-        character if character == "\n" or _harmless(character) == character else _json_escape(character)
-        for character in text
-    )
-
-
-def _json_escape(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
-
-
-def _harmless(character: str) -> str:
-    if character == " " or (character.isascii() and character.isprintable()):
-        return character
-    if unicodedata.category(character) not in _HARMFUL:
-        return character
-    return character.encode("unicode_escape").decode("ascii")
-
 
 WIDTH_WITHOUT_TERMINAL = 180
 """The width for a pipe or a file, which does not wrap lines."""
@@ -224,68 +143,3 @@ def _print_error(error: Exception, *, as_json: bool, debug: bool) -> None:
         message = f"This should not have happened: {message}.{hint}"
     for line in message.splitlines():
         error_console().print(plain(line), style="red")
-
-
-# Values of table columns, for JSON and for a terminal.
-
-
-def json_values(column: pa.ChunkedArray, data_type: DataType) -> list[Any]:
-    """The values in JSON's types; values of other types become strings."""
-    return [jsonable(_plain_value(value, data_type)) for value in _to_python(column)]
-
-
-def cells(column: pa.ChunkedArray, data_type: DataType, limit: int) -> list[str]:
-    """The values as strings of at most `limit` characters; timestamps in this machine's zone."""
-    return [plain(_cell(_plain_value(value, data_type)), limit) for value in _to_python(column)]
-
-
-def _to_python(column: pa.ChunkedArray) -> list[Any]:
-    try:
-        return list(column.to_pylist())
-    except (OverflowError, ValueError):
-        # Python's calendar lacks these years.
-        return list(pc.cast(column, pa.string()).to_pylist())
-
-
-def _plain_value(value: Any, data_type: DataType) -> Any:
-    """The value with structs and maps as dicts, variants decoded, and timestamps in this machine's zone."""
-    if value is None:
-        return None
-    match data_type:
-        case VariantType() if isinstance(value, Mapping):
-            return json.loads(VariantVal(value["value"], value["metadata"]).toJson())
-        case StructType() if isinstance(value, Mapping):
-            return {field.name: _plain_value(value.get(field.name), field.dataType) for field in data_type.fields}
-        case ArrayType() if isinstance(value, list):
-            return [_plain_value(element, data_type.elementType) for element in value]
-        case MapType() if isinstance(value, list):
-            return {
-                _key(_plain_value(key, data_type.keyType)): _plain_value(below, data_type.valueType)
-                for key, below in value
-            }
-        case TimestampType() if isinstance(value, datetime):
-            return _in_local_zone(value)
-    return value
-
-
-def _key(value: Any) -> str:
-    return value if isinstance(value, str) else str(jsonable(value))
-
-
-def _in_local_zone(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone()
-    except (OverflowError, ValueError, OSError):
-        return moment
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat(sep=" ")
-    if isinstance(value, Mapping | list | tuple):
-        return json.dumps(jsonable(value), ensure_ascii=False)
-    return str(jsonable(value)) if isinstance(value, bytes | bytearray | date) else str(value)

@@ -14,8 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from anabranch.cli.output import harmless_json, plain, reporting
+from anabranch.cli.output import reporting
 from anabranch.cli.shared_arguments import Debug
+from anabranch.cli.text_format import harmless_json, plain
 
 CONNECT_PORT, JDBC_PORT = 15002, 10000
 _POLL_SECONDS = 0.5

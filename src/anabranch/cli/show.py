@@ -10,10 +10,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from anabranch.cli.output import cells, count, json_values, plain, table_of
-from anabranch.cli.rows.condition_filter import Condition, RowFilter, column_paths, condition_on
+from anabranch.cli.output import table_of
+from anabranch.cli.rows.condition_filter import Condition, column_paths, condition_on
 from anabranch.cli.rows.data_file_reading import DataFile, DataFiles, RowReader
+from anabranch.cli.rows.display_values import cells, json_values
 from anabranch.cli.rows.local_time_zone import local_time_zone
+from anabranch.cli.rows.row_filter import RowFilter
+from anabranch.cli.text_format import count, plain
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import TRUE

@@ -23,7 +23,8 @@ from anabranch.cli.demo.demo_flights import (
 from anabranch.cli.demo.demo_writers import WriterCommit, Writers
 from anabranch.cli.files import FileList, list_files
 from anabranch.cli.history import read_history
-from anabranch.cli.output import console, count, listed, size
+from anabranch.cli.output import console
+from anabranch.cli.text_format import count, listed, size
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import DemoFailedError, DemoFolderInUseError, InvalidArgumentError
 from anabranch.errors.base import DeltaError

@@ -8,16 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.demo.demo_writers import (
-    Statement,
-    WriterCommit,
-    WriterConflict,
-    Writers,
-    conflicting_update,
-    replayed,
-    statements_by_writer,
-)
-from anabranch.cli.output import count, listed
+from anabranch.cli.demo.demo_statements import Statement, conflicting_update, replayed, statements_by_writer
+from anabranch.cli.demo.demo_writers import WriterCommit, WriterConflict, Writers
+from anabranch.cli.text_format import count, listed
 from anabranch.errors.arguments import DemoFailedError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.cli.commit_text import landed_after, reconciled_in_words
 from anabranch.cli.demo.demo_flights import small_session
-from anabranch.cli.demo.demo_writers import Statement, run
+from anabranch.cli.demo.demo_statements import Statement, run
 from anabranch.clock import SystemClock
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore

@@ -18,7 +18,8 @@ from anabranch.cli.fsck.fsck_log import (
     check_gaps,
     check_hint,
 )
-from anabranch.cli.output import count, error_console, listed, plain, size
+from anabranch.cli.output import error_console
+from anabranch.cli.text_format import count, listed, plain, size
 from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError, LogGapError

@@ -13,17 +13,8 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark.sql.types import NullType, StructField, StructType
 
-from anabranch.cli.rows.arrow_types import (
-    FIELD_ID,
-    FindField,
-    arrow_type,
-    by_field_id,
-    by_name,
-    by_position,
-    file_schema,
-    fit,
-    row_schema,
-)
+from anabranch.cli.rows.arrow_conversion import FindField, by_field_id, by_name, by_position, fit
+from anabranch.cli.rows.arrow_types import FIELD_ID, arrow_type, file_schema, row_schema
 from anabranch.deletion_vectors.vector_reading import to_words
 from anabranch.errors.environment import DataFileMismatchError
 from anabranch.protocol.partition_values import parse

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import builtins
-import code
 import dataclasses
 import enum
 import importlib.util
 import io
 import os
 import pkgutil
-import platform
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import NoReturn
 
-from anabranch import __version__
-from anabranch.auto import site_file
 from anabranch.auto.import_hook import install
-from anabranch.errors.arguments import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Kind(enum.Enum):
@@ -169,118 +161,3 @@ def _new_main() -> ModuleType:
 def _fail(problem: str, *, exit_code: int) -> NoReturn:
     sys.stderr.write(f"anabranch run: {problem}\n")
     raise SystemExit(exit_code)
-
-
-# `anabranch shell`: an interactive Python with a session.
-
-
-def start_shell(settings: Sequence[str], *, plain: bool) -> None:
-    """Make a session with `settings`, each `key=value`, and start IPython, or Python's own shell."""
-    parsed = dict(_parsed(setting) for setting in settings)
-    install()
-    names = _names(parsed)
-    banner = _banner(names["spark"])
-    if not plain and importlib.util.find_spec("IPython") is not None:
-        _ipython(names, banner)
-    else:
-        _python(names, banner)
-
-
-def _parsed(setting: str) -> tuple[str, str]:
-    key, equals, value = setting.partition("=")
-    if not key or not equals:
-        raise InvalidArgumentError(argument="--conf", value=setting, problem="it must be KEY=VALUE")
-    return key, value
-
-
-def _names(settings: dict[str, str]) -> dict[str, Any]:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, so arguments are checked first
-
-    import anabranch  # noqa: PLC0415 - as above
-    from anabranch.tables import DeltaTable  # noqa: PLC0415 - as above
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("anabranch shell")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return {"spark": builder.getOrCreate(), "DeltaTable": DeltaTable, "anabranch": anabranch}
-
-
-def _banner(spark: Any) -> str:
-    return (
-        f"anabranch {__version__}, Spark {spark.version}, Python {platform.python_version()}.\n"
-        "`spark` is a session that knows Delta; DeltaTable and anabranch are imported."
-    )
-
-
-def _ipython(names: dict[str, Any], banner: str) -> None:
-    ipython: Any = importlib.import_module("IPython")
-    config: Any = importlib.import_module("traitlets.config").Config()
-    config.TerminalInteractiveShell.banner1 = f"{banner}\n"
-    ipython.start_ipython(argv=[], user_ns=names, config=config)
-
-
-def _python(names: dict[str, Any], banner: str) -> None:
-    main = {"__name__": "__main__", "__doc__": None, **names}
-    hook = getattr(sys, "__interactivehook__", None)
-    if hook is not None:
-        hook()  # completion by Tab, and the history of earlier sessions
-    startup = os.environ.get("PYTHONSTARTUP")
-    if startup and Path(startup).is_file():
-        exec(compile(Path(startup).read_bytes(), startup, "exec"), main)  # noqa: S102 - the user's, as `python` does
-    code.interact(banner, local=main, exitmsg="")
-
-
-# `anabranch auto`: the switch for a whole environment.
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
-    """The state of the switch."""
-
-    is_on: bool
-    files: tuple[str, ...]
-    """The files that switch it on: in this environment, and in other folders of packages that this Python reads."""
-    path: str
-    """The path of this environment's file, whether or not it exists."""
-    off_for_this_process: bool
-    changed: bool
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "on": self.is_on,
-            "files": list(self.files),
-            "path": self.path,
-            "python": sys.executable,
-            "offByEnvironment": self.off_for_this_process,
-            "changed": self.changed,
-        }
-
-    def print_to(self, out: Console) -> None:
-        if self.is_on:
-            out.print(f"On for {sys.executable}: each Spark session knows Delta from its start, `delta` is anabranch.")
-            for path in self.files:
-                out.print(f"By {path}", soft_wrap=True)  # on one line, since users copy it
-            out.print(f"`anabranch auto off` undoes it; {site_file.SWITCH}=0 leaves one process out.")
-        else:
-            out.print(f"Off for {sys.executable}: there is no {self.path}", soft_wrap=True)
-        if self.is_on and self.off_for_this_process:
-            out.print(f"{site_file.SWITCH}=0 is set here: processes started from here are left out.")
-
-
-def turn(position: Literal["on", "off", "status"]) -> Switch:
-    """Switch on or off, or neither for "status". Returns the state after it."""
-    file = site_file.of_this_python()
-    existed = file.is_there
-    if position == "on":
-        file.write()
-    elif position == "off":
-        file.remove()
-    files = dict.fromkeys([*([file] if file.is_there else []), *site_file.seen_by_this_python()])
-    return Switch(
-        is_on=bool(files),
-        files=tuple(str(seen.path) for seen in files),
-        path=str(file.path),
-        off_for_this_process=os.environ.get(site_file.SWITCH) == "0",
-        changed=existed != file.is_there,
-    )
