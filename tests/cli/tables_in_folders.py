@@ -1,4 +1,4 @@
-"""Real tables, data files and all, made without Spark."""
+"""Real tables, with data files, made without Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FEATURES = ["deletionVectors", "appendOnly"]
 
 @dataclasses.dataclass(kw_only=True)
 class TableInFolder:
-    """A table, and what tests do to it."""
+    """A table, and the changes that tests make to it."""
 
     path: Path
     store: LocalStore

@@ -1,4 +1,4 @@
-"""The demo: what it refuses, what it says, and the whole of it on a part of the data."""
+"""The demo: folders that it refuses, its messages, and a complete run on a part of the data."""
 
 from __future__ import annotations
 

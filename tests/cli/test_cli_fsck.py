@@ -24,7 +24,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 
 def check(run: Run, folder: Path) -> Any:
-    """The document of a check, which must have left everything as it was."""
+    """The document of a check, which must not have changed any file."""
     before = fingerprint(folder)
     outcome = run("fsck", folder, "--json")
     assert fingerprint(folder) == before
@@ -78,7 +78,7 @@ def test_a_truncated_checkpoint_that_nothing_can_replace(run: Run, table: TableI
 
 
 def test_a_checkpoint_that_says_something_else(run: Run, table: TableInFolder) -> None:
-    """It can be read, and its files are not those that the commits come to."""
+    """It can be read, but its files are not those of the commits."""
     older = table.checkpoint()
     table.append("c.parquet", range(20, 30))
     newer = table.checkpoint()

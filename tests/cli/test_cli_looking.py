@@ -300,7 +300,7 @@ def test_every_command_has_examples_in_its_help(run: Run, command: str) -> None:
 
 
 def test_show_reads_what_other_engines_wrote(run: Run, golden: Golden) -> None:
-    """Deletion vectors, column mapping, partition values, columns that older files lack."""
+    """Tables with deletion vectors, column mapping, partition values, and columns that older files lack."""
     rows = run("show", golden("dv-partitioned-with-checkpoint"), "--json", "--limit", 100).document["rows"]
     assert len(rows) == 35
     rows = run("show", golden("dv-with-columnmapping"), "--json", "--limit", 100).document["rows"]
@@ -326,7 +326,7 @@ TABLES_TO_READ = [
 
 @pytest.mark.parametrize("name", TABLES_TO_READ)
 def test_every_command_answers_on_foreign_tables(run: Run, golden: Golden, name: str) -> None:
-    """As text and as JSON, with the same number of rows in `detail` and `show`."""
+    """Commands work as text and as JSON, and `detail` and `show` have the same number of rows."""
     path = golden(name)
     for command in ("history", "detail", "show", "files"):
         assert run(command, path).exit_code == 0

@@ -1,4 +1,4 @@
-"""Data files read without Spark: Arrow types of a table, arrays made to fit them, one file read."""
+"""Reading data files without Spark: Arrow types of a table, conversion of arrays, reading one file."""
 
 from __future__ import annotations
 

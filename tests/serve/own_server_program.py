@@ -28,7 +28,7 @@ KEY = "spark.sql.catalog.spark_catalog"
 
 
 class Session(Client):
-    """One client's."""
+    """One client of the server in this process."""
 
     def __init__(self, spark: Any) -> None:
         self.spark = spark
@@ -153,7 +153,7 @@ def streams(folder: Path) -> None:
 
 
 def started_in_time(start: Callable[[], Any]) -> Any:
-    """Spark gives the process that runs `foreachBatch` ten seconds to start, which a busy machine may take longer for."""
+    """Spark allows ten seconds for the start of the process that runs `foreachBatch`; a busy machine may need longer."""
     by = time.monotonic() + 300
     while True:
         try:
@@ -164,7 +164,7 @@ def started_in_time(start: Callable[[], Any]) -> Any:
 
 
 def python_of_workers(folder: Path) -> str:
-    """Starts in half the time: Spark names its archive of PySpark first, whose modules are compiled at each start."""
+    """A Python that starts in half the time: Spark's archive of PySpark comes first by default, and is compiled at each start."""
     script = folder / "python"
     script.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec "{sys.executable}" "$@"\n', "utf-8")
     script.chmod(0o755)
@@ -172,7 +172,7 @@ def python_of_workers(folder: Path) -> str:
 
 
 def errors(folder: Path) -> None:
-    """Conflicts and refusals are the exceptions that are documented, and carry their facts."""
+    """Conflicts and refusals raise the documented exceptions, with their facts."""
     spark = anabranch.enable(started())
     by, other = Session(spark), Session(another_client())
     by.rows("CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS SELECT 1 id, 'a' v")

@@ -1,4 +1,4 @@
-"""A server of its own process, as `anabranch serve` starts it, and clients of both protocols."""
+"""A server in a separate process, as `anabranch serve` starts it, and clients of both protocols."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def served(warehouse: Path, *arguments: str) -> Iterator[Served]:
 
 
 def connect_client(server: Served) -> Any:
-    """A session of its own. The class is Connect's own, so that it can share a process with classic sessions."""
+    """A new session. Its class is Connect's own, so that it can share a process with classic sessions."""
     from pyspark.sql.connect.session import SparkSession
 
     return SparkSession.builder.remote(server.connect_url).create()
@@ -103,7 +103,7 @@ def jdbc_client(server: Served) -> Any:
 
 
 def beeline(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Hive's own client by its own driver, which ships with PySpark."""
+    """Run Hive's own client, which ships with PySpark."""
     import pyspark
 
     jars = os.path.join(os.path.dirname(pyspark.__file__), "jars", "*")

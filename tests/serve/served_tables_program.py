@@ -1,4 +1,4 @@
-"""What our own `DeltaTable` does in a client of `anabranch serve`: a process of its own, without Java.
+"""Tests of `anabranch.tables.DeltaTable` in a client of `anabranch serve`: a separate process without Java.
 
     python served_tables_program.py sc://host:port FOLDER
 
@@ -413,7 +413,7 @@ def messages_that_lack_something(spark: Any, folder: str) -> None:
 
 @program
 def plans_are_nested_deeply(spark: Any, folder: str) -> None:
-    """Deeper than protobuf parses by default."""
+    """Messages that are nested deeper than protobuf parses by default."""
     table = table_of(spark, f"{folder}/t")
     source = spark.range(1)
     for number in range(150):

@@ -1,4 +1,4 @@
-"""What clients of a server with `--warehouse-only` and logins try to get out, by both protocols. docs/howto/serve.md has the threat model."""
+"""Attacks by clients of a server with `--warehouse-only` and logins, over both protocols. docs/howto/serve.md has the threat model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HIVE = "org.apache.hadoop.hive.ql.io"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with links out of it, which only an administrator makes, and a folder beside it with a file."""
+    """A warehouse with links that lead out of it, as only an administrator can make, and a folder next to it with a file."""
     folder = tmp_path_factory.mktemp("attacked")
     (folder / "outside").mkdir()
     (folder / "outside/secret.csv").write_text(f"1,{SECRET}\n")
@@ -72,7 +72,7 @@ def client(server: Served, protocol: str) -> Iterator[Client]:
 
 
 def not_refused(by: Client, attacks: dict[str, list[str]], folder: Path) -> list[str]:
-    """The statements that have another end than the error of their condition."""
+    """The statements that did not raise the error of their condition."""
     passed = []
     for condition, statements in attacks.items():
         for text in statements:
@@ -87,7 +87,7 @@ def not_refused(by: Client, attacks: dict[str, list[str]], folder: Path) -> list
 
 FILES = {
     OUTSIDE: [
-        # Hadoop makes `..` of these, or follows a link, after the name was looked at.
+        # Hadoop turns these into `..`, or follows a link, after the name was checked.
         "SELECT * FROM csv.`{w}/.{./,q/}outside`",
         "SELECT * FROM csv.`{w}/{.,q}{.,q}/outside`",
         "SELECT * FROM csv.`{w}/[.]./outside`",
@@ -121,7 +121,7 @@ FILES = {
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_files_by_formats_patterns_and_links(server: Served, folder: Path, protocol: str) -> None:
-    """Covers bug B79: input formats, patterns and links reached files behind the look at their names."""
+    """Covers bug B79: input formats, patterns and links reached files after the check of their names."""
     with client(server, protocol) as by:
         by.rows(f"CREATE TABLE IF NOT EXISTS plain (a STRING) STORED AS TEXTFILE LOCATION '{folder}/warehouse/plain'")
         assert not_refused(by, FILES, folder) == []
@@ -158,18 +158,18 @@ SETTINGS = {
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_settings_and_variables(server: Served, folder: Path, protocol: str) -> None:
-    """Covers bugs B79 and B80: settings that lead around the rules, and variables that are the server's environment."""
+    """Covers bugs B79 and B80: settings that bypass the rules, and variables that show the server's environment."""
     with client(server, protocol) as by:
         assert not_refused(by, SETTINGS, folder) == []
         by.rows("SET mine = 5")
         for variable in (f"env:{VARIABLE}", "system:user.home", "mine", "spark.app.name"):
-            # It stays the text that it is.
+            # The variable is not substituted.
             assert by.rows(f"SELECT '${{{variable}}}' AS v") == [(f"${{{variable}}}",)]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_files_by_functions_over_xml(server: Served, folder: Path, protocol: str) -> None:
-    """Entities of a document name no file, and a schema to check it by is a path as others."""
+    """Entities of a document cannot name a file, and the path of its schema is checked like others."""
     secret = f"{folder}/outside/secret.csv"
     document = f'<!DOCTYPE r [<!ENTITY x SYSTEM "file:{secret}">]><r><v>&x;</v></r>'
     with client(server, protocol) as by:
@@ -182,7 +182,7 @@ def test_files_by_functions_over_xml(server: Served, folder: Path, protocol: str
 
 
 def test_settings_that_come_with_a_connection(server: Served) -> None:
-    """Covers bug B80: Hive puts variables into them, and has a way to set properties of the JVM."""
+    """Covers bug B80: Hive substitutes variables in them, and can set properties of the JVM by them."""
     for key, value in {
         "set:hiveconf:mine": f"${{env:{VARIABLE}}}",
         "set:hivevar:mine": f"${{env:{VARIABLE}}}",
@@ -202,7 +202,7 @@ def test_settings_that_come_with_a_connection(server: Served) -> None:
 
 
 def test_artifacts(server: Served) -> None:
-    """Covers bug B78: of artifacts only rows are taken, by their hash, whatever the name becomes in a file system."""
+    """Covers bug B78: rows by their hash are the only artifacts that are accepted, also if a file system changes the name."""
     from pyspark.sql.connect import proto
 
     with client(server, "connect") as by:
@@ -244,7 +244,7 @@ def test_artifacts(server: Served) -> None:
 
 
 def test_readers_and_writers_of_connect(server: Served, folder: Path) -> None:
-    """Covers bugs B78 and B79: formats, codecs and options that name classes, before Spark makes anything of them."""
+    """Covers bugs B78 and B79: formats, codecs and options that name classes are refused before Spark resolves them."""
     warehouse, outside = folder / "warehouse", folder / "outside"
     before = sorted(os.listdir(outside))
     with client(server, "connect") as by:
@@ -278,7 +278,7 @@ def test_readers_and_writers_of_connect(server: Served, folder: Path) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_clients_do_all_day(server: Served, folder: Path, protocol: str) -> None:
-    """Lists of what is allowed are long enough: formats, SerDes, patterns, properties, settings."""
+    """The lists of allowed formats, SerDes, patterns, properties and settings are long enough."""
     warehouse = folder / "warehouse"
     with client(server, protocol) as by:
         for number, (clause, answer) in enumerate(
@@ -310,7 +310,7 @@ def test_what_clients_do_all_day(server: Served, folder: Path, protocol: str) ->
 
 
 def test_a_stream_goes_on_behind_its_checkpoint(server: Served, folder: Path) -> None:
-    """With the checkpoint come settings that the stream began with, names of Spark's classes among them."""
+    """A checkpoint restores the settings with which the stream began, among them names of Spark's classes."""
     warehouse = folder / "warehouse"
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)

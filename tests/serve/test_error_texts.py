@@ -1,4 +1,4 @@
-"""Errors as text, and restored from it: each class, by its facts."""
+"""Errors of every class become text and are restored from it with their facts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ERRORS = sorted(
 
 
 def is_restored(cls: type[DeltaError]) -> bool:
-    """Whether the text of an error of this class gives back an equal error."""
+    """Whether an error of this class, restored from its text, is equal to the original."""
     hints = typing.get_type_hints(cls)
     error = cls(**{field.name: sample(hints[field.name]) for field in dataclasses.fields(cls)})
     again = error_of_text(text_of_error(error), f"[X] {error.message()} SQLSTATE: 00000")

@@ -22,7 +22,7 @@ REFUSED = "ANABRANCH_REFUSED_TO_CLIENTS"
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The warehouse, and a folder beside it with files and a link to it."""
+    """The warehouse, and a folder next to it with files and a link to it."""
     folder = tmp_path_factory.mktemp("kept")
     warehouse, outside = folder / "warehouse", folder / "outside"
     warehouse.mkdir()
@@ -137,7 +137,7 @@ def test_statements_that_name_files_outside(server: Served, places: tuple[Path, 
             else:
                 passed.append((statement, str(rows)[:300]))
         assert not passed, "\n".join(f"{statement}\n    {outcome}" for statement, outcome in passed)
-        # None of it has changed anything, nor the session.
+        # None of them has changed a file or the session.
         assert by.rows("SELECT * FROM kept") == [(1, "a")]
     assert files_of(outside) == before
 
@@ -230,7 +230,7 @@ def test_what_runs_code_of_connects_clients(server: Served, places: tuple[Path, 
             with pytest.raises(Exception, match=REFUSED):
                 refused()
         assert by.rows("SELECT * FROM kept") == [(1, "a")]
-        # Rows that a client brings are no code, however many.
+        # Rows that a client sends are no code, also if there are many.
         many = spark.createDataFrame([(number, "x" * 100) for number in range(60_000)], "n INT, v STRING")
         assert many.count() == 60_000
 
@@ -263,7 +263,7 @@ def test_tables_of_a_client(server: Served, places: tuple[Path, Path]) -> None:
 
 
 def test_messages_about_tables_outside(server: Served, places: tuple[Path, Path]) -> None:
-    """Whether a path is called one or a name, in each message."""
+    """Paths are refused in every message, also in fields that hold a name or a path."""
     from pyspark.sql.types import LongType
 
     from anabranch.connect_messages.message_classes import message
@@ -332,7 +332,7 @@ def ways_out(warehouse: Path, outside: Path) -> list[str]:
 
 
 def test_code_in_messages_about_tables(server: Served, places: tuple[Path, Path]) -> None:
-    """What is refused in a query is refused in the plans and expressions of these messages."""
+    """Features that are refused in queries are refused in the plans and expressions of these messages."""
     from pyspark.sql.connect import proto
     from pyspark.sql.connect.functions import udf
     from pyspark.sql.types import LongType
@@ -390,7 +390,7 @@ def test_code_in_messages_about_tables(server: Served, places: tuple[Path, Path]
 
 
 def test_settings_that_come_with_a_connection(server: Served) -> None:
-    """By JDBC they are there before the first statement."""
+    """Settings of a JDBC connection apply before the first statement."""
     from pyhive import hive
 
     # Connecting runs a statement, USE.
@@ -406,7 +406,7 @@ def test_settings_that_come_with_a_connection(server: Served) -> None:
     ):
         cursor.execute("SELECT * FROM kept")
         assert cursor.fetchall() == [(1, "a")]
-    # What docs/howto/serve.md has Superset bring.
+    # The settings that docs/howto/serve.md gives for Superset.
     brought = {"spark.anabranch.hiveListings": "true", "spark.sql.sources.default": "delta"}
     configuration = {f"set:hiveconf:{key}": value for key, value in brought.items()}
     with hive.connect("127.0.0.1", server.jdbc_port, configuration=configuration) as connection:

@@ -1,4 +1,4 @@
-"""What is decided before a server starts, and what the health check makes of answers: none of it needs Spark."""
+"""Checks before a server starts, and the health check. None of these tests needs Spark."""
 
 from __future__ import annotations
 

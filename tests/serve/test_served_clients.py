@@ -1,4 +1,4 @@
-"""Clients of one server, by both protocols: statements, errors, sessions, conflicts, cancelling, BI tools' questions."""
+"""Clients of one server, over both protocols: statements, errors, sessions, conflicts, cancelling, metadata for BI tools."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SESSIONS = int(os.environ.get("ANABRANCH_SERVE_SESSIONS", "12"))
 LEFT_MAX = 10
-"""By so many all that is counted goes up and down by itself."""
+"""The counts vary by this much without a leak."""
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_errors_have_condition_and_sqlstate(by: Client, table: str) -> None:
 
 
 def test_sessions_are_apart(by: Client, server: Served) -> None:
-    """Views, settings, variables; what one opens is not there for the other, and goes with it."""
+    """Views, settings and variables of one session are not visible in another, and end with it."""
     by.rows("CREATE TEMPORARY VIEW mine AS SELECT 1 AS one")
     by.rows("SET spark.sql.shuffle.partitions = 7")
     by.rows("DECLARE VARIABLE counted INT DEFAULT 5")
@@ -142,7 +142,7 @@ def test_sessions_are_apart(by: Client, server: Served) -> None:
 
 
 def test_readers_and_writers_of_a_client(server: Served, tmp_path: Any) -> None:
-    """PySpark's own, without anything of ours in the client."""
+    """PySpark's own classes work in a client without anabranch."""
     path = str(tmp_path / "by path")
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)
@@ -262,7 +262,7 @@ def test_a_plain_client_catches_what_it_catches_elsewhere(server: Served, tmp_pa
 
 
 def test_the_error_of_delta_sparks_own_classes_names_what_to_use(server: Served) -> None:
-    """Its package sends messages of its own."""
+    """delta-spark's package sends its own messages."""
     from google.protobuf.any_pb2 import Any as AnyMessage
     from pyspark.sql.connect import proto
     from pyspark.sql.connect.dataframe import DataFrame
@@ -290,7 +290,7 @@ def test_the_error_of_delta_sparks_own_classes_names_what_to_use(server: Served)
 def test_a_conflict_reaches_clients_of_both_protocols(
     by: Client, table: str, server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A MERGE whose source takes its time, while another client changes the same row."""
+    """A MERGE with a slow source, while another client changes the same row."""
     from pyspark.errors.exceptions import connect
 
     deltas = [type(kind, (connect.SparkConnectGrpcException,), {}) for kind in ("Append", "Any")]
@@ -451,14 +451,14 @@ def test_sixteen_clients_change_rows_of_one_table_beside_optimize(server: Served
 
 
 def left_behind(server: Served) -> dict[str, int]:
-    """What sessions could leave: threads and descriptors of both processes, sessions and connections in the JVM's heap."""
+    """Resources that sessions could leak: threads and descriptors of both processes, objects in the JVM's heap."""
     counts = {}
     for name, process in (("python", server.process.pid), ("jvm", server.jvm())):
         counts[f"threads of {name}"] = len(os.listdir(f"/proc/{process}/task"))
         counts[f"descriptors of {name}"] = len(os.listdir(f"/proc/{process}/fd"))
     jcmd = shutil.which("jcmd")
     if jcmd:
-        # Counts what is left by a collection of its own.
+        # jcmd collects garbage before it counts.
         outcome = subprocess.run(
             [jcmd, str(server.jvm()), "GC.class_histogram"], capture_output=True, text=True, check=True
         )

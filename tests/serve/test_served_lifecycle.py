@@ -30,7 +30,7 @@ def healthy(server: Served) -> int:
 
 
 def writes_until_the_server_is_gone(server: Served, protocol: str, number: int, acknowledged: list[int]) -> None:
-    """Rows `number`, `number + 1000`, …, one an INSERT; those of which the client has heard that they are there."""
+    """Insert rows `number`, `number + 1000`, … one by one, and add those to `acknowledged` that the server confirmed."""
     with contextlib.suppress(Exception), client(server, protocol) as by:
         for row in range(number, 1_000_000, 1000):
             by.rows(f"INSERT INTO written VALUES ({row}, '{protocol}')")
@@ -86,7 +86,7 @@ def second_server_is_refused(warehouse: Path) -> None:
 
 
 def stopped_while_a_statement_runs(server: Served) -> None:
-    """The statements come to their end, and the clients hear of it."""
+    """Running statements finish, and their clients get the results."""
     heard: list[str] = []
 
     def insert(protocol: str, row: int) -> None:

@@ -1,4 +1,4 @@
-"""Who may come in by JDBC, by a file of users, over TLS: one server with both."""
+"""Logins by JDBC with a file of users, and over TLS: one server with both."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_users_are_a_login() -> None:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
-    """A server that others could reach, and the store of its certificate."""
+    """A server that other machines could reach, and the store of its certificate."""
     pytest.importorskip("pyhive")
     keytool = shutil.which("keytool")
     if keytool is None:

@@ -1,4 +1,4 @@
-"""`remote("local[2]")`: PySpark keeps the server in the client's own process, and `enable` lets it know Delta there."""
+"""`remote("local[2]")`: PySpark runs the server in the client's own process, and `enable` makes that server know Delta."""
 
 from __future__ import annotations
 

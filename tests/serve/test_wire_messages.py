@@ -1,4 +1,4 @@
-"""Messages about tables: one descriptor, by which a client writes them; each kind has a handler on the server."""
+"""Messages about tables: one descriptor, by which clients write them, and a handler on the server for every kind."""
 
 from __future__ import annotations
 
