@@ -18,7 +18,7 @@ import pyspark.sql.utils
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.connect.session import SparkSession as ConnectSession
-from served import Client, has_begun, let_go, until, waiting
+from served import Client, has_begun, release, until, waiting
 
 import anabranch
 from anabranch.exceptions import ConcurrentAppendException, DeltaConcurrentModificationException
@@ -191,7 +191,7 @@ def errors(folder: Path) -> None:
     merging.start()
     until(lambda: has_begun(other, "theirs"))
     other.rows("UPDATE t SET v = 'theirs' WHERE id = 1")
-    let_go(other, "theirs")
+    release(other, "theirs")
     merging.join()
     (conflict,) = failures
     assert isinstance(conflict, DeltaConcurrentModificationException), repr(conflict)

@@ -195,7 +195,7 @@ def until(condition: Any, seconds: float = 120) -> None:
 
 
 def waiting(mark: str) -> str:
-    """A query of one row, `v`, that says in a property of the driver that it began, and ends when `let_go` is called."""
+    """A query of one row, `v`, that says in a property of the driver that it began, and ends when `release` is called."""
     began = f"reflect('java.lang.System', 'setProperty', '{mark}', 'began')"
     go = f"reflect('java.lang.System', 'getProperty', '{mark}.go') = 'go'"
     step = f"CASE WHEN {go} THEN 'x' ELSE reflect('java.lang.Thread', 'sleep', 250L) END"
@@ -206,5 +206,5 @@ def has_begun(by: Client, mark: str) -> bool:
     return by.rows(f"SELECT reflect('java.lang.System', 'getProperty', '{mark}')") == [("began",)]
 
 
-def let_go(by: Client, mark: str) -> None:
+def release(by: Client, mark: str) -> None:
     by.rows(f"SELECT reflect('java.lang.System', 'setProperty', '{mark}.go', 'go')")

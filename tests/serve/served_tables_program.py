@@ -44,7 +44,7 @@ from anabranch.errors import (
 from anabranch.errors.arguments import ClientMessageError
 from anabranch.tables import DeltaTable, IdentityGenerator
 from serve.client_programs import Program, answer_lines, merge_by_every_clause, refused, rows_of
-from serve.served import ConnectClient, Served, has_begun, let_go, until, waiting
+from serve.served import ConnectClient, Served, has_begun, release, until, waiting
 
 PROGRAMS: dict[str, Program] = {}
 URL: list[str] = []
@@ -191,7 +191,7 @@ def conflicts(spark: Any, folder: str) -> None:
         thread.start()
         until(lambda: has_begun(other, mark))
         other.rows(f"UPDATE delta.`{path}` SET v = 'theirs' WHERE id = 1")
-        let_go(other, mark)
+        release(other, mark)
         thread.join()
 
     raced("served_conflict", 0)

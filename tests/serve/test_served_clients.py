@@ -30,7 +30,7 @@ from serve.served import (
     beeline,
     client,
     has_begun,
-    let_go,
+    release,
     served,
     until,
     waiting,
@@ -313,7 +313,7 @@ def test_a_conflict_reaches_clients_of_both_protocols(
         merging.start()
         until(lambda: has_begun(other, mark))
         other.rows(f"UPDATE {table} SET v = 'theirs' WHERE id = 1")
-        let_go(other, mark)
+        release(other, mark)
         merging.join()
         assert [row for row in all_rows(other, table) if row[0] == 1] == [(1, "theirs")]
     assert len(failures) == 1
