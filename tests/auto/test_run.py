@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.main import app
-from anabranch.cli.run import Kind, Program, program_of
+from anabranch.cli.programs.program_run import Kind, Program, program_of
 
 Run = Callable[..., Any]
 

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import StructType
 
-from anabranch.cli.rows.arrow_types import by_position, file_schema, fit, row_schema
+from anabranch.cli.rows.arrow_conversion import by_position, fit
+from anabranch.cli.rows.arrow_types import file_schema, row_schema
 from anabranch.clock import SystemClock
 from anabranch.commands.definition.table_definition import TableDefinition, altered_table, define_table
 from anabranch.protocol.actions import AddFile
