@@ -192,7 +192,7 @@ def restore(table: TableRef, travel: TimeTravel) -> Restored | None:
     """Restore the table to an older version; None where it is at that version.
 
     Raises the errors of time travel for versions that do not exist, `RestoreFilesMissingError`,
-    `RestoreBeyondRetentionError`, `AppendOnlyTableError`, and the errors of `errors.commits` and `errors.commits`.
+    `RestoreBeyondRetentionError`, `AppendOnlyTableError`, and the errors of `errors.commits`.
     """
 
     def run(attempt: Attempt) -> Restored | None:

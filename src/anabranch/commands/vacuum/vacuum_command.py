@@ -113,7 +113,7 @@ def run_vacuum(job: VacuumJob) -> Vacuumed:
     """Delete the files that neither the newest version nor a tombstone within the retention needs.
 
     Its two commits, START before the first deletion and END after the last, change nothing. Raises the errors of
-    `errors.vacuum`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a failure between any of its
+    `errors.maintenance`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a failure between any of its
     steps the table is intact, and VACUUM can be run again.
     """
     work = _decide(job)
