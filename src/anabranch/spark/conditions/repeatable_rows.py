@@ -90,7 +90,7 @@ def cache_rows(frame: DataFrame, *, counts: bool = True) -> CachedRows:
     Observations of the frame (`df.observe`) are completed on release, as if of no rows unless `counts` is true.
     """
     jvm: Any = frame.sparkSession._jvm
-    rows = jvm.delta.CachedRows(frame._jdf)
+    rows = jvm.delta.KeptRows(frame._jdf)
     return CachedRows(frame=DataFrame(rows.rows(), frame.sparkSession), release=lambda: rows.letGo(counts))
 
 
