@@ -3,7 +3,7 @@
     python scripts/make_reference.py            # brings the pages up to date
     python scripts/make_reference.py --check    # changes nothing; exit code 1 where a page is out of date
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`. The rest is written by hand.
+A generated part is between `<!-- generated: NAME -->` and `<!-- end: NAME -->`. The rest is written by hand.
 """
 
 from __future__ import annotations
@@ -117,16 +117,16 @@ NOTHING_TO_DO = {
 
 def pages() -> dict[Path, str]:
     """Every page with generated parts, as it should be."""
-    made = {name: make() for name, make in PARTS.items()}
-    found = {path: path.read_text("utf-8") for path in sorted(REFERENCE.glob("*.md"))}
-    missing = [name for name in made if not any(_opening(name) in text for text in found.values())]
+    parts = {name: make() for name, make in PARTS.items()}
+    texts = {path: path.read_text("utf-8") for path in sorted(REFERENCE.glob("*.md"))}
+    missing = [name for name in parts if not any(_opening(name) in text for text in texts.values())]
     if missing:
-        raise SystemExit(f"no page of {REFERENCE} has a place for: {', '.join(missing)}")
-    return {path: _filled(text, made) for path, text in found.items()}
+        raise SystemExit(f"no page of {REFERENCE} has the comments for: {', '.join(missing)}")
+    return {path: _filled(text, parts) for path, text in texts.items()}
 
 
-def _filled(text: str, made: dict[str, str]) -> str:
-    for name, part in made.items():
+def _filled(text: str, parts: dict[str, str]) -> str:
+    for name, part in parts.items():
         before, opening, rest = text.partition(_opening(name))
         if opening:
             closing = f"<!-- end: {name} -->"
@@ -140,16 +140,16 @@ def _opening(name: str) -> str:
 
 def session_functions() -> str:
     """`anabranch.enable`, `anabranch.disable`, `anabranch.session` and `anabranch.serve`."""
-    found = []
+    sections = []
     for name in ("session", "enable", "disable", "serve"):
         function = getattr(anabranch, name)
-        found.append(f"### `anabranch.{name}{_signature(function)}`\n\n{inspect.getdoc(function)}")
-    return "\n\n".join(found)
+        sections.append(f"### `anabranch.{name}{_signature(function)}`\n\n{inspect.getdoc(function)}")
+    return "\n\n".join(sections)
 
 
 def table_classes() -> str:
     """The classes of `anabranch.tables`, method by method."""
-    found = []
+    sections = []
     for name in tables.__all__:
         methods = list(_methods(getattr(tables, name)))
         rows = [(f"`{call}`", text) for call, text in methods if not text.startswith(NOT_HERE)]
@@ -162,8 +162,8 @@ def table_classes() -> str:
                 "There, with Delta's arguments, but refused by name with `UnsupportedOperationError` in this "
                 f"version: {', '.join(refused)}."
             )
-        found.append("\n\n".join(parts))
-    return "\n\n".join(found)
+        sections.append("\n\n".join(parts))
+    return "\n\n".join(sections)
 
 
 def _methods(cls: type) -> Iterator[tuple[str, str]]:
@@ -177,7 +177,7 @@ def _methods(cls: type) -> Iterator[tuple[str, str]]:
 
 
 def _signature(function: Callable[..., Any]) -> str:
-    """Names and defaults; the types stand in the code."""
+    """The names and defaults of the parameters, without their types."""
     shown = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == "self":
@@ -217,9 +217,9 @@ def conflict_reasons() -> str:
 
 def property_rows() -> str:
     """The rows of `property_table`."""
-    told = ACTED_ON | REFUSED | NOTHING_TO_DO.keys()
-    if told != PROPERTIES.keys():
-        raise SystemExit(f"nothing is said of, or there is no such property: {sorted(told ^ PROPERTIES.keys())}")
+    described = ACTED_ON | REFUSED | NOTHING_TO_DO.keys()
+    if described != PROPERTIES.keys():
+        raise SystemExit(f"properties without a description or no properties: {sorted(described ^ PROPERTIES.keys())}")
     rows = [
         (f"`{row.name}`", _default(row), row.expected, _sentence(row.description), _use(row))
         for row in sorted(PROPERTIES.values(), key=lambda row: row.name.lower())
@@ -248,7 +248,7 @@ def feature_rows() -> str:
 
 
 def exchanged_features() -> str:
-    """What other programs make of tables with each feature, as the tests have it."""
+    """Which programs read and write tables with each feature, by the tables of the tests."""
     tables = _module_at(FEATURE_TABLES)
     uses = [
         ("delta-rs", tables.READS_REFUSED),
@@ -260,9 +260,11 @@ def exchanged_features() -> str:
     for name, table in tables.TABLES.items():
         refusals = [refused.get((program, name)) for program, refused in uses]
         features = ", ".join(f"`{feature}`" for feature in table.features)
-        rows.append((name, features, "yes", *("yes" if each is None else f"no: {each.why}" for each in refusals)))
-    head = ("Table", "Features", "delta-spark reads and writes", "delta-rs reads", "delta-rs writes")
-    return _table((*head, "DuckDB reads", "Polars reads"), rows)
+        rows.append(
+            (name, features, "yes", *("yes" if refusal is None else f"no: {refusal.why}" for refusal in refusals))
+        )
+    header = ("Table", "Features", "delta-spark reads and writes", "delta-rs reads", "delta-rs writes")
+    return _table((*header, "DuckDB reads", "Polars reads"), rows)
 
 
 def _module_at(path: Path) -> Any:
@@ -287,9 +289,9 @@ def error_classes() -> str:
     """Every error, by the module it is in."""
     parts = []
     for module in _error_modules():
-        found = [cls for cls in vars(module).values() if _is_error_of(cls, module)]
-        if found:
-            rows = [_error_row(cls) for cls in found]
+        classes = [cls for cls in vars(module).values() if _is_error_of(cls, module)]
+        if classes:
+            rows = [_error_row(cls) for cls in classes]
             table = _table(("Error", "Condition", "SQLSTATE", "When", "Fields"), rows)
             parts.append(f"## `{module.__name__}`\n\n{_paragraph(module)}\n\n{table}")
     return "\n\n".join(parts)
@@ -317,8 +319,8 @@ def _error_row(cls: type[DeltaError]) -> tuple[str, ...]:
 def commands() -> str:
     """The commands of the terminal, as `--help` explains them."""
     group: Any = typer.main.get_command(app)
-    found = [_command(name, command) for name, command in group.commands.items() if not command.hidden]
-    return "\n\n".join([_joined(group.epilog), *found])
+    sections = [_command(name, command) for name, command in group.commands.items() if not command.hidden]
+    return "\n\n".join([_joined(group.epilog), *sections])
 
 
 def _command(name: str, command: Any) -> str:
@@ -403,7 +405,7 @@ def refused_sql() -> str:
 
 
 def _notes_of(cls: type) -> dict[str, str]:
-    """The texts that stand below attributes of a class."""
+    """The texts below the attributes of a class."""
     body = ast.parse(inspect.getsource(cls)).body[0]
     assert isinstance(body, ast.ClassDef)
     notes = {}
@@ -433,8 +435,8 @@ def _joined(text: str) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import anabranch.errors
 from anabranch.errors.arguments import InvalidTimestampOptionError
-from anabranch.errors.base import DELTAS_WORDS, DeltaError
+from anabranch.errors.base import DELTA_MESSAGES, DeltaError, delta_error
 from anabranch.errors.constraints import CheckConstraintViolationError
 from anabranch.errors.dml import MergeColumnNotFoundError
 from anabranch.errors.maintenance import NonPartitionColumnError, ZOrderPartitionColumnError
@@ -64,7 +64,7 @@ def test_every_error_has_a_message() -> None:
     assert [cls.__name__ for cls in leaves if cls.explain is DeltaError.explain and not hasattr(cls, "template")] == []
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("TEST_CONDITION", "42000")
 class _ForTests(DeltaError):
     template = "{table} has no {columns}: {problem!r}, {{as it is}}."
     table: str
@@ -72,18 +72,19 @@ class _ForTests(DeltaError):
     problem: str | None
 
 
-def test_facts_stand_in_the_message() -> None:
+def test_the_message_has_the_facts() -> None:
     error = _ForTests(table="t{0}", columns=("a", "b"), problem=None)
     assert error.explain() == "t{0} has no a, b: None, {as it is}."
+    assert (error.getCondition(), error.getSqlState()) == ("TEST_CONDITION", "42000")
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.facts()) == (str(error), error.facts())
     assert again.getMessageParameters() == {"table": "t{0}", "columns": "('a', 'b')", "problem": "None"}
 
 
-def test_deltas_words_name_facts_of_their_class() -> None:
-    """Covers bug B106: a word that names no fact would fail when somebody meets the error."""
-    known = {cls.__name__: {field.name for field in dataclasses.fields(cls)} for cls in ERRORS}
-    wrong = {name: names_in(words) - known[name] for name, words in DELTAS_WORDS.items()}
+def test_messages_of_delta_name_facts_of_the_class() -> None:
+    """Covers bug B106: a name in braces without such a fact would fail only when the error is raised."""
+    facts = {cls.__name__: {field.name for field in dataclasses.fields(cls)} for cls in ERRORS}
+    wrong = {name: names_in(text) - facts[name] for name, text in DELTA_MESSAGES.items()}
     assert {name: names for name, names in wrong.items() if names} == {}
 
 
@@ -133,11 +134,11 @@ BOTH: list[tuple[DeltaError, str, str]] = [
     ),
     (NotADeltaTableError(table="t"), "t is not a Delta table", "Check the spelling"),
 ]
-"""Errors with the words that programs know, and ours behind them."""
+"""Errors with the beginning of delta-spark's message, and a part of ours."""
 
 
-@pytest.mark.parametrize(("error", "theirs", "ours"), BOTH, ids=lambda each: type(each).__name__)
-def test_deltas_words_stand_before_ours(error: DeltaError, theirs: str, ours: str) -> None:
+@pytest.mark.parametrize(("error", "theirs", "ours"), BOTH, ids=lambda value: type(value).__name__)
+def test_the_message_begins_with_that_of_delta(error: DeltaError, theirs: str, ours: str) -> None:
     """Covers bugs B106 and B91."""
     assert str(error).startswith(f"[{error.condition}] {theirs}")
     assert ours in str(error).removeprefix(f"[{error.condition}] {theirs}")
@@ -145,8 +146,9 @@ def test_deltas_words_stand_before_ours(error: DeltaError, theirs: str, ours: st
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_every_public_name_is_found_in_its_module() -> None:
-    for name in anabranch.errors.__all__:
-        assert getattr(anabranch.errors, name).__name__ == name
+def test_every_public_name_is_imported_from_its_module() -> None:
+    for cls in ERRORS:
+        if cls.__module__.startswith("anabranch.errors."):
+            assert getattr(anabranch.errors, cls.__name__) is cls
     with pytest.raises(AttributeError, match="has no attribute 'NoSuchError'"):
         anabranch.errors.NoSuchError  # type: ignore[attr-defined]  # noqa: B018

@@ -13,7 +13,11 @@ HEAVY = {
 }
 OF_OTHERS = {
     *("obstore", "pandas", "pyiceberg", "rich", "typer", "grpc"),
-    *("anabranch.commands.write.write_rows", "anabranch.commands.merge.merge_command", "anabranch.commands.dml.delete"),
+    *(
+        "anabranch.commands.write.write_command",
+        "anabranch.commands.merge.merge_command",
+        "anabranch.commands.dml.delete",
+    ),
     *(
         "anabranch.sql.execute.execute_maintenance",
         "anabranch.uniform.conversion",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import re
 import sys
 import tomllib
@@ -41,6 +42,20 @@ LAYERS: list[set[str]] = [
 RE_EXPORTS = {"__init__", "exceptions"}
 """Modules that only gather names for users, from any layer. Of ours, `auto` alone may import them: it stands in for
 delta-spark's modules of the same names."""
+
+FOLDERS_THAT_STACK: dict[str, list[str]] = {
+    "callbacks": ["message_handlers"],
+    "cli": ["rows", "fsck", "demo", "programs"],
+    "commands": [
+        *("read", "definition", "vacuum", "describe", "optimize", "dml", "merge", "write", "create", "other_formats"),
+        *("alter", "drop_feature", "restore", "convert", "clone"),
+    ],
+    "spark": ["gateway", "conditions", "extension", "layout", "write", "rows", "native", "session"],
+    "sql": ["grammar", "execute", "own"],
+    "storage": ["local", "object", "hadoop", "opening"],
+    "transaction": ["rows", "conflicts", "commit"],
+}
+"""For each package in this table its folders, lowest first: a folder imports only from folders before it."""
 
 WITHOUT_SPARK = {name for layer in LAYERS[1:9] for name in layer}
 PYSPARK_BELOW_SPARK = ("pyspark.sql.types", "pyspark.errors")
@@ -103,6 +118,61 @@ def test_imports_point_down() -> None:
         if not points_down(package_of(module), name)
     ]
     assert upward == []
+
+
+def modules_by_part(package: str) -> dict[str, list[Path]]:
+    """The modules of each part of a package. A part is a folder of the package, or a module directly in it."""
+    parts: dict[str, list[Path]] = {}
+    for module in sorted((SOURCE / package).rglob("*.py")):
+        if module.parent != SOURCE / package or module.name != "__init__.py":
+            part = module.relative_to(SOURCE / package).with_suffix("").parts[0]
+            parts.setdefault(part, []).append(module)
+    return parts
+
+
+def imports_between_parts(package: str) -> dict[str, set[str]]:
+    """The other parts of the package that each part imports."""
+    parts = modules_by_part(package)
+    prefix = f"anabranch.{package.replace('/', '.')}."
+    imported = {
+        part: {
+            name.removeprefix(prefix).split(".")[0]
+            for module in modules
+            for name in imports_of(module)
+            if name.startswith(prefix)
+        }
+        for part, modules in parts.items()
+    }
+    return {part: (names & parts.keys()) - {part} for part, names in imported.items()}
+
+
+@pytest.mark.parametrize("package", sorted(FOLDERS_THAT_STACK))
+def test_folders_of_a_package_stack(package: str) -> None:
+    """Folders form no circle, nor do folders and the modules beside them, and the table states the order."""
+    edges = imports_between_parts(package)
+    try:
+        order = list(graphlib.TopologicalSorter(edges).static_order())
+    except graphlib.CycleError as error:
+        pytest.fail(f"circle of imports in {package}: {' -> '.join(reversed(error.args[1]))}")
+    stack = FOLDERS_THAT_STACK[package]
+    folders = {part for part in edges if (SOURCE / package / part).is_dir()}
+    assert set(stack) == folders
+    reachable: dict[str, set[str]] = {}
+    for part in order:
+        reachable[part] = edges[part].union(*(reachable[below] for below in edges[part]))
+    upward = {folder: reachable[folder] & set(stack[rank:]) for rank, folder in enumerate(stack)}
+    assert {folder: above for folder, above in upward.items() if above} == {}
+
+
+def test_every_folder_of_a_package_is_in_the_table() -> None:
+    folders = {path.parent.relative_to(SOURCE).parts for path in SOURCE.glob("*/*/__init__.py")}
+    assert {package for package, _ in folders} == FOLDERS_THAT_STACK.keys()
+
+
+def test_modules_of_a_package_form_no_circle() -> None:
+    names = {".".join(("anabranch", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES}
+    edges = {name: set(imports_of(path) & names.keys()) - {name} for name, path in names.items()}
+    list(graphlib.TopologicalSorter(edges).static_order())
 
 
 def test_layers_below_spark_hold_no_session() -> None:

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 FORBIDDEN_MODULES = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "yaml", "runpy", "pty"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 UNSAFE_KEYWORDS = {"allow_pickle", "shell"}
-PROGRAMS_OF_USERS = {"cli/run.py"}
+PROGRAMS_OF_USERS = {"cli/programs/program_run.py", "cli/programs/shell.py"}
 """What runs the program that a user names, as `python` would. Nothing in it opens a table."""
 BELOW_A_TABLE = (
     "anabranch.log",

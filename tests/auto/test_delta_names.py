@@ -38,15 +38,15 @@ def _download(folder: Path) -> Path:
 
 def _public_names(source: str) -> set[str]:
     """What `from module import *` would bring, but for what only type checkers see."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.parse(source).body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
         elif isinstance(node, ast.Assign):
-            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return {name for name in found if not name.startswith("_")}
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return {name for name in names if not name.startswith("_")}
 
 
 FOR_THEMSELVES = {
@@ -56,7 +56,7 @@ FOR_THEMSELVES = {
     "delta.exceptions.base": {"PySparkException"},
     "delta.pip_utils": {"List", "Optional", "SparkSession"},
 }
-"""What their modules import for their own use, in modules that nobody imports with a star."""
+"""What their modules import for their own use, in modules without star imports."""
 
 
 @pytest.mark.parametrize(

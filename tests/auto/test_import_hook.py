@@ -123,7 +123,7 @@ def test_connect_is_wrapped_when_it_is_loaded(python: Run) -> None:
 
 
 def test_the_hook_imports_neither_pyspark_nor_tables(python: Run) -> None:
-    """It stands in every Python of an environment that imports PySpark, workers of Spark included."""
+    """The hook is in every Python of an environment that imports PySpark, workers of Spark included."""
     done = python(
         "-c",
         INSTALL
@@ -133,17 +133,17 @@ def test_the_hook_imports_neither_pyspark_nor_tables(python: Run) -> None:
 
 
 def test_settings_before_there_is_a_jvm(python: Run) -> None:
-    """A stand-in for PySpark's JVM, to see what it would be started with."""
+    """A substitute for PySpark's JVM that records the arguments of its start."""
     done = python(
         "-c",
         "import os, types\n"
         "from anabranch.auto.contexts import watch_contexts\n"
         "from pyspark import SparkConf\n"
         "class System:\n"
-        "  found = {'spark.sql.extensions': 'io.delta.sql.DeltaSparkSessionExtension,x.Y'}\n"
-        "  getProperty = found.get\n"
-        "  setProperty = found.__setitem__\n"
-        "  clearProperty = found.pop\n"
+        "  properties = {'spark.sql.extensions': 'io.delta.sql.DeltaSparkSessionExtension,x.Y'}\n"
+        "  getProperty = properties.get\n"
+        "  setProperty = properties.__setitem__\n"
+        "  clearProperty = properties.pop\n"
         "class SparkContext:\n"
         "  _jvm = type('Jvm', (), {'java.lang.System': System})\n"
         "  @classmethod\n"
@@ -153,14 +153,14 @@ def test_settings_before_there_is_a_jvm(python: Run) -> None:
         "conf = SparkConf().set('spark.jars.packages', 'io.delta:delta-spark_2.13:4.0.0,a:b:1')"
         ".set('spark.sql.catalog.spark_catalog', 'org.apache.spark.sql.delta.catalog.DeltaCatalog').set('spark.x', '1')\n"
         "SparkContext._ensure_initialized(conf=conf)\n"
-        "print(System.found)\n",
+        "print(System.properties)\n",
         PYSPARK_SUBMIT_ARGS="--packages io.delta:delta-spark_2.13:4.0.0 pyspark-shell",
     )
     assert done.stdout.splitlines() == [
         "[('spark.jars.packages', 'a:b:1'), ('spark.x', '1')] pyspark-shell",
         "{'spark.sql.extensions': 'x.Y'}",
     ]
-    told = done.stderr.splitlines()
-    assert len(told) == 2
-    assert "spark.jars.packages=io.delta:delta-spark_2.13:4.0.0" in told[0]
-    assert told[1].endswith("spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension")
+    warnings = done.stderr.splitlines()
+    assert len(warnings) == 2
+    assert "spark.jars.packages=io.delta:delta-spark_2.13:4.0.0" in warnings[0]
+    assert warnings[1].endswith("spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension")

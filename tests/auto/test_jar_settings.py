@@ -1,4 +1,4 @@
-"""What asks for the delta-spark jar goes, and all else stays."""
+"""Entries of settings that load the delta-spark jar are removed, and all others stay."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def test_other_options_of_spark_submit_are_not_touched(arguments: str) -> None:
     assert submit_arguments_without_jar(arguments) == (arguments, [])
 
 
-def test_it_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jar_settings, "_told", set())
+def test_each_setting_is_warned_of_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jar_settings, "_warned_of", set())
     with caplog.at_level(logging.WARNING):
-        jar_settings.tell([])
-        jar_settings.tell(["spark.jars=a.jar", "spark.jars=b.jar"])
-        jar_settings.tell(["spark.jars=b.jar"])
+        jar_settings.warn_of([])
+        jar_settings.warn_of(["spark.jars=a.jar", "spark.jars=b.jar"])
+        jar_settings.warn_of(["spark.jars=b.jar"])
     assert len(caplog.records) == 1
     assert "spark.jars=a.jar, spark.jars=b.jar" in caplog.text

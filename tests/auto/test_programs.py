@@ -37,16 +37,16 @@ def test_the_quickstart_by_anabranch_run(anabranch_run: Run, tmp_path: Path, rem
     done = anabranch_run(PROGRAMS / "quickstart.py", tmp_path, **QUIET, **remote)
     assert done.stdout.splitlines() == QUICKSTART_SAYS, done.stderr
     assert done.returncode == 3
-    (told,) = [line for line in done.stderr.splitlines() if line.startswith("anabranch")]
-    assert "spark.jars.packages=io.delta:delta-spark_2.13:4.0.0" in told
-    assert f"spark.sql.extensions={EXTENSION}" in told
-    assert f"spark.sql.catalog.spark_catalog={CATALOG}" in told
+    (warning,) = [line for line in done.stderr.splitlines() if line.startswith("anabranch")]
+    assert "spark.jars.packages=io.delta:delta-spark_2.13:4.0.0" in warning
+    assert f"spark.sql.extensions={EXTENSION}" in warning
+    assert f"spark.sql.catalog.spark_catalog={CATALOG}" in warning
 
 
 @pytest.mark.usefixtures("connect_port")
 @pytest.mark.parametrize("remote", REMOTES)
 def test_every_session_knows_delta(anabranch_run: Run, tmp_path: Path, remote: dict[str, str]) -> None:
-    """Of threads, by `newSession`, `cloneSession`, the class itself, after a stop; the submit arguments are cleaned."""
+    """Sessions of threads, by `newSession`, `cloneSession` or the class, after a stop; submit arguments are cleaned."""
     done = anabranch_run(
         "-m",
         "many_sessions",
@@ -78,9 +78,9 @@ def test_spark_submit_in_an_environment_that_is_switched_on(python: Run, environ
         **{**QUIET, "PYSPARK_PYTHON": str(environment.python), "SPARK_CONF_DIR": str(settings)},
     )
     # spark-submit makes one stream of the two that its program writes.
-    told, *said = [line for line in done.stdout.splitlines() if ":" in line]
-    assert f"spark.sql.extensions={EXTENSION}" in told
-    assert said == QUICKSTART_SAYS, done.stderr
+    warning, *answers = [line for line in done.stdout.splitlines() if ":" in line]
+    assert f"spark.sql.extensions={EXTENSION}" in warning
+    assert answers == QUICKSTART_SAYS, done.stderr
     assert done.returncode == 3
 
 

@@ -17,8 +17,8 @@ def parameters(function: object) -> list[str]:
     return list(inspect.signature(inspect.unwrap(function)).parameters)  # type: ignore[arg-type]
 
 
-def test_all_ways_to_a_jvm_lead_through_one_place() -> None:
-    """`launch_gateway` reads the conf and PYSPARK_SUBMIT_ARGS, and nobody else calls it."""
+def test_every_start_of_a_jvm_calls_ensure_initialized() -> None:
+    """`launch_gateway` reads the conf and PYSPARK_SUBMIT_ARGS, and only this method calls it."""
     assert "pyspark.core.context" in WATCHED
     method = vars(SparkContext)["_ensure_initialized"]
     assert isinstance(method, classmethod)
@@ -28,7 +28,7 @@ def test_all_ways_to_a_jvm_lead_through_one_place() -> None:
     assert "_ensure_initialized(self, gateway=gateway, conf=conf)" in inspect.getsource(SparkContext.__init__)
 
 
-def test_the_conf_of_a_context_is_read_after_that_place() -> None:
+def test_the_conf_of_a_context_is_read_after_that_call() -> None:
     source = inspect.getsource(SparkContext.__init__)
     assert source.index("_ensure_initialized(") < source.index("_do_init(")
     source = inspect.getsource(SparkConf.__init__)

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.main import app
-from anabranch.cli.run import Kind, Program, program_of
+from anabranch.cli.programs.program_run import Kind, Program, program_of
 
 Run = Callable[..., Any]
 
-TELL = "import sys; print(__name__, sys.argv, sys.path[0], globals().get('__file__'), __package__)\n"
+REPORT = "import sys; print(__name__, sys.argv, sys.path[0], globals().get('__file__'), __package__)\n"
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_which_program_is_meant(words: list[str], program: Program | None) -> No
 
 @pytest.fixture
 def here(tmp_path: Path, python: Run) -> Path:
-    """Where the programs are run: a script, a package, a folder and an archive, all of which tell of themselves."""
+    """Where the programs are run: a script, a package, a folder and an archive, all of which print how they run."""
     folder = tmp_path / "here"
     (folder / "below").mkdir()
-    (folder / "below" / "script.py").write_text(TELL)
+    (folder / "below" / "script.py").write_text(REPORT)
     (folder / "link.py").symlink_to(folder / "below" / "script.py")
     (folder / "package").mkdir()
     (folder / "package" / "__init__.py").write_text("")
-    (folder / "package" / "__main__.py").write_text(TELL)
-    (folder / "package" / "module.py").write_text(TELL)
+    (folder / "package" / "__main__.py").write_text(REPORT)
+    (folder / "package" / "module.py").write_text(REPORT)
     (folder / "nothing").mkdir()
     (folder / "nothing" / "__init__.py").write_text("")
     (folder / "boom.py").write_text("def f():\n    raise ValueError('here')\nf()\n")
@@ -57,7 +57,7 @@ def here(tmp_path: Path, python: Run) -> Path:
     (folder / "latin.py").write_bytes("# coding: latin-1\nprint(ascii('é'))\n".encode("latin-1"))
     (folder / "exits.py").write_text("import atexit, sys\natexit.register(print, 'bye')\nsys.exit('so long')\n")
     with zipfile.ZipFile(folder / "archive.zip", "w") as archive:
-        archive.writestr("__main__.py", TELL)
+        archive.writestr("__main__.py", REPORT)
     return folder
 
 
@@ -68,7 +68,7 @@ def here(tmp_path: Path, python: Run) -> Path:
         ["link.py"],
         ["-m", "package", "--version"],
         ["-m", "package.module"],
-        ["-c", TELL, "-x", "y"],
+        ["-c", REPORT, "-x", "y"],
         ["package"],
         ["archive.zip", "x"],
         ["-", "x"],
@@ -86,16 +86,16 @@ def here(tmp_path: Path, python: Run) -> Path:
 )
 def test_the_same_as_with_python(here: Path, python: Run, anabranch_run: Run, words: list[str]) -> None:
     """Output, exit code and traceback."""
-    expected = python(*words, typed=TELL)
-    found = anabranch_run(*words, typed=TELL)
-    assert found.returncode == expected.returncode
-    assert found.stdout == expected.stdout
+    expected = python(*words, typed=REPORT)
+    actual = anabranch_run(*words, typed=REPORT)
+    assert actual.returncode == expected.returncode
+    assert actual.stdout == expected.stdout
     # Python's own traceback of a module has frames of the machinery that looked for it.
     frames = [line for line in expected.stderr.splitlines() if "<frozen runpy>" not in line]
-    assert found.stderr.splitlines() == frames
+    assert actual.stderr.splitlines() == frames
 
 
-def test_python_may_be_told_not_to_look_beside_the_program(here: Path, python: Run, anabranch_run: Run) -> None:
+def test_python_can_ignore_modules_beside_the_program(here: Path, python: Run, anabranch_run: Run) -> None:
     variables = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(here)}
     words = ["below/script.py"]
     assert anabranch_run(*words, **variables).stdout == python(*words, **variables).stdout

@@ -63,7 +63,7 @@ def test_a_folder_that_cannot_be_changed(tmp_path: Path, folder: str) -> None:
 
 @pytest.mark.long
 def test_the_switch_of_an_environment(python: Run, environment: Any) -> None:
-    """On, used, left out of one process, off again; nothing else in the environment changes."""
+    """It is switched on, used, left out of one process, and off again; nothing else in the environment changes."""
     packages = environment.site_packages
     before = files_of(packages)
 
@@ -106,7 +106,7 @@ def test_a_python_that_has_no_use_for_it_pays_next_to_nothing(python: Run, envir
 
 
 def test_a_python_without_anabranch_is_as_before(python: Run, environment: Any) -> None:
-    """Somebody uninstalled anabranch and left the switch on."""
+    """anabranch was uninstalled and the switch was left on."""
     packages = environment.site_packages
     SiteFile(folder=packages).write()
     (packages / "_packages_of_the_tests.pth").unlink()
@@ -119,8 +119,8 @@ def test_a_python_without_anabranch_is_as_before(python: Run, environment: Any) 
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Runs `anabranch auto` as if the environment were an empty folder."""
-    monkeypatch.setattr(site_file, "of_this_python", lambda: SiteFile(folder=tmp_path))
-    monkeypatch.setattr(site_file, "seen_by_this_python", list)
+    monkeypatch.setattr(site_file, "file_of_this_python", lambda: SiteFile(folder=tmp_path))
+    monkeypatch.setattr(site_file, "files_of_this_python", list)
     return lambda *words: CliRunner().invoke(app, ["auto", *words])
 
 

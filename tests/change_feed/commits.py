@@ -50,5 +50,5 @@ def commit(version: int, *actions: Action, info: CommitInfo | None = None) -> Co
 
 
 def rows_of(vector: DeletionVectorDescriptor) -> BitMap64:
-    """Of an inline vector."""
+    """The rows of an inline vector."""
     return load_vector(MemoryStore("memory:/table"), vector)

@@ -24,8 +24,8 @@ FILE_ROWS = 8
 
 
 def files_of(*commits: Commit) -> FeedFiles:
-    each = ((one, 1_000 * one.version) for one in commits)
-    return feed_files(each, table="t", partitioned=True)
+    timed = ((one, 1_000 * one.version) for one in commits)
+    return feed_files(timed, table="t", partitioned=True)
 
 
 def constants(file: AddFile) -> tuple[str | None, ...]:
@@ -33,17 +33,17 @@ def constants(file: AddFile) -> tuple[str | None, ...]:
 
 
 def test_a_commit_with_change_files_is_read_from_these_alone() -> None:
-    found = files_of(commit(3, add("new"), remove("old"), cdc("_change_data/c")))
-    assert [file.path for file in found.told] == ["_change_data/c"]
-    assert constants(found.told[0]) == (None, "3", "1970-01-01T00:00:03.000000Z")
-    assert found.told[0].partition_values["p"] == "1"
-    assert not found.whole
-    assert not found.partial
+    files = files_of(commit(3, add("new"), remove("old"), cdc("_change_data/c")))
+    assert [file.path for file in files.change_data] == ["_change_data/c"]
+    assert constants(files.change_data[0]) == (None, "3", "1970-01-01T00:00:03.000000Z")
+    assert files.change_data[0].partition_values["p"] == "1"
+    assert not files.whole
+    assert not files.partial
 
 
 def test_files_that_come_and_go() -> None:
-    found = files_of(commit(1, add("a"), add("moved", data_change=False)), commit(2, remove("a")))
-    assert [(file.path, *constants(file)[:2]) for file in found.whole] == [("a", "insert", "1"), ("a", "delete", "2")]
+    files = files_of(commit(1, add("a"), add("moved", data_change=False)), commit(2, remove("a")))
+    assert [(file.path, *constants(file)[:2]) for file in files.whole] == [("a", "insert", "1"), ("a", "delete", "2")]
 
 
 def test_a_removed_file_takes_only_the_rows_it_showed() -> None:
@@ -53,7 +53,7 @@ def test_a_removed_file_takes_only_the_rows_it_showed() -> None:
 
 
 def test_the_same_file_again_is_no_change() -> None:
-    """Tags or statistics were given to it."""
+    """The commit changes only tags or statistics of the file."""
     assert files_of(commit(1, add("a"), remove("a"))) == FeedFiles()
     hidden = BitMap64([1])
     assert files_of(commit(1, add("a", hidden=hidden), remove("a", hidden=hidden))) == FeedFiles()
@@ -63,12 +63,12 @@ def test_vectors_that_differ_are_bounded_by_the_rows_of_their_file() -> None:
     """Covers attack A9: what claims too much is not read, and what hides a row beyond the file is another file's."""
 
     def went(before: RemoveFile, after: AddFile) -> VectorDifference:
-        found = files_of(commit(2, before, after)).differences.values()
-        return next(each for each in found if each.hidden == after.deletion_vector)
+        differences = files_of(commit(2, before, after)).differences.values()
+        return next(difference for difference in differences if difference.hidden == after.deletion_vector)
 
-    told = '{"numRecords": 8}'
+    stats = '{"numRecords": 8}'
     before = remove("a", hidden=BitMap64([1]))
-    after = msgspec.structs.replace(add("a", hidden=BitMap64([1, 9])), stats=told)
+    after = msgspec.structs.replace(add("a", hidden=BitMap64([1, 9])), stats=stats)
     difference = went(before, after)
     loading = functools.partial(load_vector, MemoryStore())
     with pytest.raises(DeletionVectorRowIndexError, match="row 9 of a file with 8 rows"):
@@ -84,8 +84,8 @@ def test_a_merge_that_rewrote_files_and_changed_no_row() -> None:
     names = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
     info = CommitInfo(operation="MERGE", operation_metrics=dict.fromkeys(names, "0"))
     assert files_of(commit(1, add("new"), remove("old"), info=info)) == FeedFiles()
-    told = CommitInfo(operation="MERGE", operation_metrics={**dict.fromkeys(names, "0"), names[0]: "1"})
-    assert len(files_of(commit(1, add("new"), remove("old"), info=told)).whole) == 2
+    info = CommitInfo(operation="MERGE", operation_metrics={**dict.fromkeys(names, "0"), names[0]: "1"})
+    assert len(files_of(commit(1, add("new"), remove("old"), info=info)).whole) == 2
 
 
 def test_a_removed_file_of_which_too_little_is_said() -> None:
@@ -104,7 +104,7 @@ states = st.one_of(st.none(), positions)
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), states), min_size=1, max_size=6))
 def test_replaying_the_changes_gives_every_state(history: list[dict[str, BitMap64 | None]]) -> None:
-    """Whatever commits do to files and their vectors, RESTORE included: each row once, and no row twice."""
+    """Random commits change files and their vectors, RESTORE included: the feed has each changed row exactly once."""
     now: dict[str, BitMap64] = {}
     counted: Counter[tuple[str, int]] = Counter()
     for version, step in enumerate(history):
@@ -124,15 +124,15 @@ def test_replaying_the_changes_gives_every_state(history: list[dict[str, BitMap6
 
 def changes_of(files: FeedFiles) -> list[tuple[tuple[str, int], str | None]]:
     """Every row of the feed, as an engine would read it."""
-    found = []
+    changes = []
     for file in files.whole:
         hidden = BitMap64() if file.deletion_vector is None else rows_of(file.deletion_vector)
-        found += [((file.path, row), constants(file)[0]) for row in range(FILE_ROWS) if row not in hidden]
+        changes += [((file.path, row), constants(file)[0]) for row in range(FILE_ROWS) if row not in hidden]
     for file in files.partial:
         assert file.deletion_vector is not None
         difference = files.differences[file.deletion_vector.path_or_inline_dv]
         shown = rows_of(difference.hidden)
         if difference.shown is not None:
             shown = shown - rows_of(difference.shown)
-        found += [((file.path, row), constants(file)[0]) for row in shown]
-    return found
+        changes += [((file.path, row), constants(file)[0]) for row in shown]
+    return changes

@@ -1,4 +1,4 @@
-"""Which versions a feed is asked for."""
+"""The range of versions of a feed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.change_feed.feed_files import FeedBound, FeedRange, resolve_range
+from anabranch.change_feed.feed_range import FeedBound, FeedRange, resolve_range
 from anabranch.errors.dml import ChangesRangeError, ChangesStartAfterLatestError
 from anabranch.errors.log import TimestampAfterLatestCommitError, TimestampEarlierThanFirstCommitError
 from anabranch.log.listing import CommitFile
@@ -95,9 +95,9 @@ def test_out_of_range() -> None:
 def test_times_choose_the_versions_between_them(first_ms: int, last_ms: int) -> None:
     wanted = [number for number in range(LATEST + 1) if first_ms <= time_of(number) <= last_ms]
     try:
-        found = resolved(at(first_ms), at(last_ms))
+        versions = resolved(at(first_ms), at(last_ms))
     except ChangesRangeError:
         assert not wanted
         assert last_ms < first_ms
         return
-    assert wanted == ([] if found is None else list(range(found.start, found.end + 1)))
+    assert wanted == ([] if versions is None else list(range(versions.start, versions.end + 1)))

@@ -7,7 +7,7 @@ import re
 import pytest
 from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from anabranch.change_feed.change_files import feed_schema
+from anabranch.change_feed.feed_columns import feed_schema
 from anabranch.change_feed.schema_compatibility import TableColumns, unreadable_difference
 from anabranch.errors.schema import ReservedColumnsError
 from anabranch.schema.column_mapping import ColumnMappingMode
@@ -22,7 +22,7 @@ def struct(**types: DataType) -> StructType:
 
 
 def columns(mode: ColumnMappingMode = NONE, *, by: tuple[str, ...] = (), **types: DataType) -> TableColumns:
-    """With column mapping every column is called in files what users call it."""
+    """Columns of a version. With column mapping, their physical names are the logical ones."""
     schema = struct(**types)
     return TableColumns(schema=mapped(schema) if mode.maps else schema, mode=mode, partition_columns=by)
 
@@ -56,7 +56,7 @@ def test_readable(before: TableColumns, read: TableColumns) -> None:
 @pytest.mark.parametrize(
     ("before", "read", "word"),
     [
-        (columns(a=INT, b=INT), columns(a=INT), "a column b, which is not there any more"),
+        (columns(a=INT, b=INT), columns(a=INT), "a column b, which has been dropped"),
         (columns(a=LONG), columns(a=INT), "column a was of type bigint"),
         (columns(a=ArrayType(STRING)), columns(a=ArrayType(INT)), "column a was of type array<string>"),
         (columns(s=struct(x=INT, y=INT)), columns(s=struct(x=INT)), r"a column s\.y"),

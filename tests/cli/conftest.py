@@ -1,4 +1,4 @@
-"""Tables on disk for the command line to look at, and a way to run it."""
+"""Tables on disk for the command line, and a way to run it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     exit_code: int
     out: str
@@ -47,7 +47,7 @@ def run() -> Callable[..., Outcome]:
 
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A table of the corpus by name, which is not to be changed."""
+    """A table of the corpus by name. Tests must not change it."""
     archive = CORPUS / "golden.tar.gz"
     if not archive.exists():
         pytest.skip(f"the corpus of foreign tables is not at {CORPUS}")
@@ -63,7 +63,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture
 def copied(golden: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Path]:
-    """A table of the corpus by name, to be broken."""
+    """A copy of a table of the corpus by name, which tests may damage."""
 
     def copy(name: str) -> Path:
         return Path(shutil.copytree(golden(name), tmp_path / name))
@@ -73,5 +73,5 @@ def copied(golden: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Pat
 
 @pytest.fixture
 def table(tmp_path: Path) -> TableInFolder:
-    """A table of ours: rows 0 to 9 and 10 to 19 in two files, some of the second hidden."""
+    """A table that anabranch wrote: rows 0 to 9 and 10 to 19 in two files, some rows of the second hidden."""
     return TableInFolder.with_hidden_rows(tmp_path / "table")

@@ -1,4 +1,4 @@
-"""Real tables, data files and all, made without Spark."""
+"""Real tables, with data files, made without Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FEATURES = ["deletionVectors", "appendOnly"]
 
 @dataclasses.dataclass(kw_only=True)
 class TableInFolder:
-    """A table, and what tests do to it."""
+    """A table, and the changes that tests make to it."""
 
     path: Path
     store: LocalStore
@@ -76,7 +76,7 @@ class TableInFolder:
         return Operation(name=name, parameters=parameters)
 
     def append(self, name: str, ids: range) -> AddFile:
-        """Land a file of those rows."""
+        """Commit a file of those rows."""
         add = self.file(name, ids)
         self.commit([add], name="WRITE", mode="Append")
         return add
@@ -119,23 +119,25 @@ class TableInFolder:
         return hidden
 
     def deleting(self, path: str, position: int) -> Callable[[], CommittedVersion]:
-        """A DELETE of one row of a file that has read the newest version, and lands when it is called."""
+        """A DELETE of one row of a file, begun at the newest version. The function that is returned commits it."""
         transaction = self.table.begin(Operation(name="DELETE"))
         assert transaction.snapshot is not None
         (file,) = transaction.snapshot.files.at_path(path)
         rows = BitMap64([position])
-        transaction.record_scan(SOME_ROWS, rows={file.key: rows}, again=lambda asked: [BitMap64() for _ in asked])
+        transaction.record_scan(
+            SOME_ROWS, rows={file.key: rows}, reevaluate=lambda conditions: [BitMap64() for _ in conditions]
+        )
         actions = hide_rows([RowsOfFile(file=file, positions=rows)], transaction.vectors, removed_at_ms=1)
         return lambda: transaction.commit(actions, deleted_rows={file.key: rows})
 
     def checkpoint(self) -> Path:
-        """Of the newest version."""
+        """Write the checkpoint of the newest version."""
         snapshot = self.table.snapshots.latest()
         write_checkpoint(self.store, snapshot, clock=SystemClock(), new_uuid=lambda: str(uuid.uuid4()))
         return self.log_file(f"{snapshot.version:020d}.checkpoint.parquet")
 
     def checksum(self) -> Path:
-        """Of the newest version."""
+        """Write the checksum of the newest version."""
         snapshot = self.table.snapshots.latest()
         write_checksum(self.store, snapshot.version, checksum_of(snapshot))
         return self.log_file(f"{snapshot.version:020d}.crc")

@@ -1,4 +1,4 @@
-"""What messages and pages advise to type exists: commands of `anabranch`, and their options."""
+"""The commands and options of `anabranch` that messages and pages name exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_OTHERS = {"--packages", "--jars", "--conf", "--day"}
 
 
 def options() -> dict[str, set[str]]:
-    """Of each command, as they are typed."""
+    """The options of each command, as they are typed."""
     group = typer.main.get_command(app)
     commands = getattr(group, "commands")  # noqa: B009 - click's group, which typer does not name
     return {
@@ -46,19 +46,20 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def unknown(texts: Iterator[tuple[str, str]]) -> list[str]:
-    """Commands that are not there, and options that the command named before them has not."""
-    known = options()
-    found = []
+    """Commands that do not exist, and options that the command before them does not have."""
+    existing = options()
+    unknown_ones = []
     for path, text in texts:
         for match in COMMAND.finditer(text):
             name, rest = match[1], match[2]
-            if name not in known:
-                found.append(f"{path}: anabranch {name}")
+            if name not in existing:
+                unknown_ones.append(f"{path}: anabranch {name}")
                 continue
-            # What stands behind a pipe or a comment is of other programs.
+            # Text after a pipe or a comment belongs to other programs.
             typed = set(OPTION.findall(re.split(r"[|#]", rest)[0]))
-            found += [f"{path}: anabranch {name} {option}" for option in sorted(typed - known[name] - OF_OTHERS)]
-    return found
+            wrong = sorted(typed - existing[name] - OF_OTHERS)
+            unknown_ones += [f"{path}: anabranch {name} {option}" for option in wrong]
+    return unknown_ones
 
 
 def test_commands_that_messages_and_pages_name_exist() -> None:
@@ -70,7 +71,7 @@ def test_commands_that_messages_and_pages_name_exist() -> None:
 
 
 def test_options_that_messages_name_exist() -> None:
-    """Covers bug B95, where no command stands before the option."""
-    known = {option for each in options().values() for option in each} | OF_OTHERS
+    """Covers bug B95 for options without a command before them."""
+    existing = {option for of_command in options().values() for option in of_command} | OF_OTHERS
     named = {(path, option) for path, text in messages() for option in OPTION.findall(text)}
-    assert sorted(f"{path}: {option}" for path, option in named if option not in known) == []
+    assert sorted(f"{path}: {option}" for path, option in named if option not in existing) == []

@@ -1,4 +1,4 @@
-"""The demo: what it refuses, what it says, and the whole of it on a part of the data."""
+"""The demo: folders that it refuses, its messages, and a complete run on a part of the data."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_writer_that_fails_ends_all_and_is_quoted(tmp_path: Path, without_java
 @pytest.mark.spark
 @pytest.mark.long
 def test_the_demo_from_end_to_end(run: Run, tmp_path: Path) -> None:
-    """Replaces an earlier demo table, and what it leaves stands up to every other command."""
+    """It replaces an earlier demo table, and its table passes every other command."""
     earlier = TableInFolder.with_hidden_rows(tmp_path / "flights")
     earlier.change_metadata(add_column="x", properties={MARK: "flights"})
     done = subprocess.run(
@@ -104,13 +104,14 @@ def test_the_demo_from_end_to_end(run: Run, tmp_path: Path) -> None:
     assert document["rowsLoaded"] == 20_000
     assert sorted(landing["version"] for landing in document["landings"]) == list(range(1, 13))
     assert document["query"]["filesRead"] < document["query"]["files"]
-    race = document["race"]
-    kinds = [landing["statement"] for landing in race["landings"] if landing["version"] is not None]
+    changes = document["race"]
+    kinds = [landing["statement"] for landing in changes["landings"] if landing["version"] is not None]
     assert {"UPDATE", "DELETE", "MERGE", "OPTIMIZE"} == set(kinds)
-    assert sorted(filter(None, (each["version"] for each in race["landings"]))) == list(range(13, 13 + len(kinds)))
-    assert any(landing["landed_after"] for landing in race["landings"])
-    assert [conflict["error"] for conflict in race["conflicts"]] == ["ConcurrentAppendException"]
-    assert "month = 12, day = 25" in race["conflicts"][0]["message"]
+    versions = sorted(filter(None, (landing["version"] for landing in changes["landings"])))
+    assert versions == list(range(13, 13 + len(kinds)))
+    assert any(landing["landed_after"] for landing in changes["landings"])
+    assert [conflict["error"] for conflict in changes["conflicts"]] == ["ConcurrentAppendException"]
+    assert "month = 12, day = 25" in changes["conflicts"][0]["message"]
 
     assert run("fsck", earlier.path).exit_code == 0
     shown = run(

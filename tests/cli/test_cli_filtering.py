@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from anabranch.cli.rows.condition_filter import RowFilter
+from anabranch.cli.rows.row_filter import RowFilter
 from anabranch.errors.arguments import ConditionNeedsSparkError
 from cli.columns_of_schema import parsed
 

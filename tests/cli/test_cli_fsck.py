@@ -25,7 +25,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 
 def check(run: Run, folder: Path) -> Any:
-    """The document of a check, which must have left everything as it was."""
+    """The document of a check, which must not have changed any file."""
     before = fingerprint(folder)
     outcome = run("fsck", folder, "--json")
     assert fingerprint(folder) == before
@@ -64,7 +64,7 @@ def test_a_truncated_checkpoint(run: Run, table: TableInFolder) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     document = check(run, table.path)
     assert kinds(document) == [("checkpoint-unreadable", "_delta_log/00000000000000000003.checkpoint.parquet")]
-    assert "Delete it: the commits before it are there" in document["problems"][0]["wayOut"]
+    assert "Delete it: the commits before it still exist" in document["problems"][0]["wayOut"]
     assert document["newestVersionReadable"] is True
 
 
@@ -79,7 +79,7 @@ def test_a_truncated_checkpoint_that_nothing_can_replace(run: Run, table: TableI
 
 
 def test_a_checkpoint_that_says_something_else(run: Run, table: TableInFolder) -> None:
-    """It can be read, and its files are not those that the commits come to."""
+    """It can be read, but its files are not those of the commits."""
     older = table.checkpoint()
     table.append("c.parquet", range(20, 30))
     newer = table.checkpoint()
@@ -99,8 +99,8 @@ def test_a_checkpoint_with_a_part_missing(run: Run, copied: Golden) -> None:
     path = copied("multi-part-checkpoint")
     parts = sorted((path / "_delta_log").glob("*.checkpoint.*.parquet"))
     parts[0].unlink()
-    found = kinds(check(run, path))
-    assert ("checkpoint-incomplete", f"_delta_log/{parts[1].name}") in found
+    findings = kinds(check(run, path))
+    assert ("checkpoint-incomplete", f"_delta_log/{parts[1].name}") in findings
 
 
 def test_a_torn_hint(run: Run, table: TableInFolder) -> None:
@@ -130,7 +130,7 @@ def test_a_checksum_that_lies(run: Run, table: TableInFolder) -> None:
     path.write_text(json.dumps(fields | {"numFiles": 7}))
     document = check(run, table.path)
     assert kinds(document) == [("checksum-disagrees", "_delta_log/00000000000000000003.crc")]
-    assert "numFiles = 7, the log comes to 2" in document["problems"][0]["problem"]
+    assert "numFiles = 7, the log gives 2" in document["problems"][0]["problem"]
 
 
 def test_a_checksum_that_is_torn(run: Run, table: TableInFolder) -> None:
@@ -243,7 +243,7 @@ FAULTY = [
 
 
 @pytest.mark.parametrize(("name", "kind"), FAULTY)
-def test_faulty_tables_of_other_engines_are_found(run: Run, golden: Golden, name: str, kind: str) -> None:
+def test_faults_of_other_engines_tables_are_reported(run: Run, golden: Golden, name: str, kind: str) -> None:
     outcome = run("fsck", golden(name), "--json")
     assert outcome.exit_code == 1
     assert kind in [problem["kind"] for problem in outcome.document["problems"]]

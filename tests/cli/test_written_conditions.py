@@ -1,4 +1,4 @@
-"""Conditions of the command line mean what Spark takes them for, or are left unknown."""
+"""Conditions of the command line mean the same as in Spark, or are left unknown."""
 
 from __future__ import annotations
 

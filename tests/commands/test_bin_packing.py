@@ -7,15 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.commands.optimize.optimize_plan import (
-    FilesToPlan,
-    PlannedBin,
-    batches,
-    compaction_plan,
-    pack,
-    purge_plan,
-    zorder_plan,
-)
+from anabranch.commands.optimize.bin_packing import PlannedBin, batches, pack
+from anabranch.commands.optimize.optimize_plan import FilesToPlan, compaction_plan, purge_plan, zorder_plan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
 
 SETTINGS = OptimizeSettings(
@@ -50,19 +43,19 @@ def files(
 
 
 def chosen(bins: tuple[PlannedBin, ...]) -> list[tuple[int, ...]]:
-    return [each.files for each in bins]
+    return [planned.files for planned in bins]
 
 
 def test_smallest_first_until_the_bin_is_full() -> None:
     plan = compaction_plan(files([60, 30, 50, 10, 20]), SETTINGS)
-    assert chosen(plan.bins) == [(3, 4, 1)], "50 and 60 are too large for each other"
+    assert chosen(plan.bins) == [(3, 4, 1)], "50 and 60 are too large for planned other"
     assert plan.bins[0].size_bytes == 60
 
 
 def test_partitions_stay_apart() -> None:
     plan = compaction_plan(files([10, 10, 10, 10, 10], partitions=[1, 0, 1, 0, 2]), SETTINGS)
     assert chosen(plan.bins) == [(1, 3), (0, 2)]
-    assert [each.partition for each in plan.bins] == [0, 1]
+    assert [planned.partition for planned in plan.bins] == [0, 1]
 
 
 def test_large_files_are_left_alone_unless_they_hide_many_rows() -> None:
@@ -97,27 +90,27 @@ def test_zorder_takes_all_files_of_a_partition() -> None:
 )
 def test_no_file_twice_and_no_bin_too_large(sizes: list[int], partitions: list[int], *, single: bool) -> None:
     """Only a file that is too large by itself makes a bin so."""
-    found = pack(
+    packed_bins = pack(
         np.arange(len(sizes)),
         sizes=np.array(sizes, dtype=np.int64),
         partitions=np.array(partitions, dtype=np.int64),
         bin_bytes_max=100,
         keep_single=single,
     )
-    packed = [file for each in found for file in each.files]
+    packed = [file for planned in packed_bins for file in planned.files]
     assert len(set(packed)) == len(packed)
     assert not single or sorted(packed) == list(range(len(sizes)))
-    for each in found:
-        assert {partitions[file] for file in each.files} == {each.partition}
-        assert each.size_bytes == sum(sizes[file] for file in each.files)
-        assert each.size_bytes <= 100 or len(each.files) == 1
-        assert single or len(each.files) > 1
+    for planned in packed_bins:
+        assert {partitions[file] for file in planned.files} == {planned.partition}
+        assert planned.size_bytes == sum(sizes[file] for file in planned.files)
+        assert planned.size_bytes <= 100 or len(planned.files) == 1
+        assert single or len(planned.files) > 1
 
 
 @pytest.mark.parametrize(("bytes_max", "expected"), [(None, [4]), (100, [2, 1, 1]), (1, [1, 1, 1, 1])])
 def test_bins_by_commit(bytes_max: int | None, expected: list[int]) -> None:
     bins = [PlannedBin(partition=0, files=(n,), size_bytes=size) for n, size in enumerate([90, 30, 70, 80])]
-    found = batches(bins, bytes_max=bytes_max, files_max=100)
-    assert [len(batch) for batch in found] == expected
-    assert sorted(each.files for batch in found for each in batch) == [(0,), (1,), (2,), (3,)]
+    grouped = batches(bins, bytes_max=bytes_max, files_max=100)
+    assert [len(batch) for batch in grouped] == expected
+    assert sorted(planned.files for batch in grouped for planned in batch) == [(0,), (1,), (2,), (3,)]
     assert [len(batch) for batch in batches(bins, bytes_max=None, files_max=3)] == [3, 1]

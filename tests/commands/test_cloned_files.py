@@ -44,8 +44,8 @@ from transaction.table_on_memory import (
 from transaction.table_on_memory import writer as blank
 
 
-def cloned(*adds: AddFile, root: str = "/src", places: tuple[str, ...] = (), target: str = "/clone") -> list[AddFile]:
-    table = cloned_files(table_of_adds(adds), source_root=root, places=places, target_root=target)
+def cloned(*adds: AddFile, root: str = "/src", folders: tuple[str, ...] = (), target: str = "/clone") -> list[AddFile]:
+    table = cloned_files(table_of_adds(adds), source_root=root, folders=folders, target_root=target)
     return adds_of_table(table, data_change=True)
 
 
@@ -64,8 +64,8 @@ def cloned(*adds: AddFile, root: str = "/src", places: tuple[str, ...] = (), tar
     ],
 )
 def test_data_files_are_named_by_where_they_are(root: str, uri: str, expected: str) -> None:
-    (found,) = cloned(add(uri), root=root, places=("/older",))
-    assert found.path == expected
+    (file,) = cloned(add(uri), root=root, folders=("/older",))
+    assert file.path == expected
 
 
 @settings(max_examples=80, deadline=None)
@@ -74,31 +74,31 @@ def test_any_name_leads_to_the_same_file(name: str) -> None:
     plain = "/".join(part for part in f"d/{name}".split("/") if part not in {"", ".", ".."})
     if plain == "d":
         return
-    (found,) = cloned(add(encode_path(plain)), root="/src é %41")
-    assert decode_path(found.path, table_root="/clone", allowed_prefixes=["/src é %41"]) == f"/src é %41/{plain}"
+    (file,) = cloned(add(encode_path(plain)), root="/src é %41")
+    assert decode_path(file.path, table_root="/clone", allowed_prefixes=["/src é %41"]) == f"/src é %41/{plain}"
 
 
 def test_files_where_the_source_may_not_reach_do_not_get_into_the_clone() -> None:
     for path in ("file:/etc/passwd", "../x", "http://h/x", "file:/older/_delta_log/x.parquet"):
         with pytest.raises(UnsafePathError):
-            cloned(add(path), places=("/older",))
+            cloned(add(path), folders=("/older",))
 
 
 def test_files_in_the_folder_of_the_new_table_keep_a_relative_path() -> None:
     """A clone that is cloned back: the table had these very files before."""
-    (found,) = cloned(add("file:/clone/p=a%2520b/f"), places=("/clone",))
-    assert found.path == "p=a%2520b/f"
+    (file,) = cloned(add("file:/clone/p=a%2520b/f"), folders=("/clone",))
+    assert file.path == "p=a%2520b/f"
 
 
 def test_row_ids_stay_behind_and_all_else_is_kept() -> None:
     given_add = msgspec.structs.replace(
         add("a", date="x"), base_row_id=7, default_row_commit_version=3, tags={"t": "1"}, clustering_provider="c"
     )
-    (found,) = cloned(given_add)
+    (file,) = cloned(given_add)
     expected = msgspec.structs.replace(
         given_add, path="file:/src/a", base_row_id=None, default_row_commit_version=None, data_change=True
     )
-    assert found == expected
+    assert file == expected
 
 
 def test_vectors_are_named_by_where_they_are() -> None:
@@ -116,7 +116,7 @@ def test_vectors_are_named_by_where_they_are() -> None:
         msgspec.structs.replace(add(name), deletion_vector=vector)
         for name, vector in (("a", own), ("b", inline), ("c", older), ("d", None))
     ]
-    found = [file.deletion_vector for file in cloned(*files, root="/src x", places=("/older",))]
+    found = [file.deletion_vector for file in cloned(*files, root="/src x", folders=("/older",))]
     path = f"file:/src%20x/ab/deletion_vector_{file_id}.bin"
     assert found[0] == msgspec.structs.replace(own, storage_type="p", path_or_inline_dv=path)
     assert vector_path(found[0], table_root="/clone", allowed_prefixes=["/src x"]).startswith("/src x/ab/")
@@ -138,7 +138,7 @@ def source(described: Metadata, protocol: Protocol = ALL, **domains: DomainMetad
         name="s",
         version=4,
         root="/src",
-        places=(),
+        folders=(),
         metadata=described,
         protocol=protocol,
         domains={each.domain: each for each in domains.values()},
@@ -159,12 +159,12 @@ def test_a_new_clone_is_like_its_source_under_an_id_of_its_own() -> None:
     described = msgspec.structs.replace(
         metadata(partition_by=("date",), properties={"a": "1", "b": "2"}), name="n", description="d"
     )
-    found = defined(source(described), b="3", c="4").metadata
-    assert found.id != described.id
-    assert (found.name, found.description) == (None, None)
-    assert json.loads(found.schema_string) == json.loads(described.schema_string)
-    assert found.partition_columns == ["date"]
-    assert found.configuration == {"a": "1", "b": "3", "c": "4"}
+    clone = defined(source(described), b="3", c="4").metadata
+    assert clone.id != described.id
+    assert (clone.name, clone.description) == (None, None)
+    assert json.loads(clone.schema_string) == json.loads(described.schema_string)
+    assert clone.partition_columns == ["date"]
+    assert clone.configuration == {"a": "1", "b": "3", "c": "4"}
 
 
 def test_what_a_table_notes_of_its_own_history_and_files_stays_with_it() -> None:
@@ -191,9 +191,9 @@ def test_a_table_that_becomes_a_clone_keeps_its_id_and_its_marks() -> None:
         for mark in (5, 50)
     ]
     there = msgspec.structs.replace(marks[1], description="mine")
-    found = defined(source(marks[0]), target(there)).metadata
-    assert (found.id, found.description) == (there.id, "mine")
-    assert json.loads(found.schema_string)["fields"][0]["metadata"]["delta.identity.highWaterMark"] == 50
+    clone = defined(source(marks[0]), target(there)).metadata
+    assert (clone.id, clone.description) == (there.id, "mine")
+    assert json.loads(clone.schema_string)["fields"][0]["metadata"]["delta.identity.highWaterMark"] == 50
 
 
 def test_the_protocol_is_the_sources_with_what_the_properties_need() -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.commands.optimize.cluster_cubes import Cubes, cluster_plan
 from anabranch.commands.optimize.optimize_plan import FilesInCubes, FilesToPlan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
-from anabranch.commands.optimize.rewrite_bins import Cubes, cluster_plan
 from anabranch.log.file_columns import STRING_MAP
 
 SETTINGS = OptimizeSettings(
@@ -41,32 +41,32 @@ class File:
 
 def planned(files: list[File], *, full: bool = False) -> tuple[list[tuple[int, ...]], FilesInCubes]:
     tags = [
-        None if each.cube is None else [("ZCUBE_ID", each.cube), ("ZCUBE_ZORDER_BY", json.dumps(each.columns))]
-        for each in files
+        None if file.cube is None else [("ZCUBE_ID", file.cube), ("ZCUBE_ZORDER_BY", json.dumps(file.columns))]
+        for file in files
     ]
     table = pa.table(
         {
             "tags": pa.array(tags, STRING_MAP),
-            "clustering_provider": pa.array([each.provider for each in files], pa.string()),
+            "clustering_provider": pa.array([file.provider for file in files], pa.string()),
         }
     )
     count = len(files)
-    known = FilesToPlan(
+    files_to_plan = FilesToPlan(
         considered=np.ones(count, dtype=np.bool_),
         partitions=np.zeros(count, dtype=np.int64),
-        sizes=np.array([each.size for each in files], dtype=np.int64),
+        sizes=np.array([file.size for file in files], dtype=np.int64),
         rows=np.full(count, 100, dtype=np.int64),
-        hidden=np.array([each.hidden for each in files], dtype=np.int64),
+        hidden=np.array([file.hidden for file in files], dtype=np.int64),
     )
-    plan = cluster_plan(known, Cubes.of(table, ["a", "b"]), SETTINGS, full=full)
+    plan = cluster_plan(files_to_plan, Cubes.of(table, ["a", "b"]), SETTINGS, full=full)
     assert plan.cubes is not None
-    return [each.files for each in plan.bins], plan.cubes
+    return [planned_bin.files for planned_bin in plan.bins], plan.cubes
 
 
 def test_files_that_are_not_clustered_go_before_small_cubes() -> None:
-    bins, found = planned([File(60, "q", provider="liquid"), File(20), File(30, "c", provider="liquid"), File(70)])
+    bins, in_cubes = planned([File(60, "q", provider="liquid"), File(20), File(30, "c", provider="liquid"), File(70)])
     assert bins == [(1, 3, 2)]
-    assert found == FilesInCubes(
+    assert in_cubes == FilesInCubes(
         num_cubes=2, num_files_in_cubes=2, bytes_in_cubes=90, num_other_files=2, bytes_of_others=90
     )
 
@@ -92,12 +92,12 @@ def test_two_small_cubes_become_one() -> None:
 
 def test_what_others_clustered_is_clustered_anew_by_full_alone() -> None:
     files = [File(5, "q", ("b",)), File(6, "c"), File(7, provider="other"), File(8, "w", provider="other")]
-    bins, found = planned(files)
+    bins, in_cubes = planned(files)
     assert bins == []
-    assert (found.num_cubes, found.num_files_in_cubes, found.num_other_files) == (2, 2, 2)
-    bins, found = planned(files, full=True)
+    assert (in_cubes.num_cubes, in_cubes.num_files_in_cubes, in_cubes.num_other_files) == (2, 2, 2)
+    bins, in_cubes = planned(files, full=True)
     assert bins == [(1, 2, 0, 3)]
-    assert (found.num_cubes, found.num_files_in_cubes, found.num_other_files) == (3, 3, 1)
+    assert (in_cubes.num_cubes, in_cubes.num_files_in_cubes, in_cubes.num_other_files) == (3, 3, 1)
     assert planned([*files, File(9)])[0] == [(4, 1)]
 
 
@@ -130,7 +130,7 @@ FILES = st.lists(
 def test_every_plan(files: list[File], full: bool) -> None:
     """No file is in two bins, and none is missing that is not clustered."""
     bins, _ = planned(files, full=full)
-    chosen = [number for each in bins for number in each]
+    chosen = [number for numbers in bins for number in numbers]
     assert len(chosen) == len(set(chosen))
     for number, file in enumerate(files):
         if file.cube is None and (full or file.provider != "other"):
@@ -138,8 +138,8 @@ def test_every_plan(files: list[File], full: bool) -> None:
         if number in chosen and not full:
             assert file.provider != "other"
             assert file.cube is None or file.columns == ("a", "b")
-    for each in bins:
-        assert len(each) == 1 or sum(files[number].size for number in each) <= SETTINGS.cube_bytes_max
+    for numbers in bins:
+        assert len(numbers) == 1 or sum(files[number].size for number in numbers) <= SETTINGS.cube_bytes_max
 
 
 @given(files=FILES, full=st.booleans(), data=st.data())
@@ -149,11 +149,11 @@ def test_runs_come_to_an_end(files: list[File], full: bool, data: st.DataObject)
         bins, _ = planned(files, full=full)
         if not bins:
             return
-        chosen = {number for each in bins for number in each}
-        names = data.draw(st.permutations([f"{place} of {run}" for place in range(len(bins))]))
+        chosen = {number for numbers in bins for number in numbers}
+        names = data.draw(st.permutations([f"{index} of {run}" for index in range(len(bins))]))
         written = [
-            File(sum(files[number].size for number in each), name, provider="liquid")
-            for each, name in zip(bins, names, strict=True)
+            File(sum(files[number].size for number in numbers), name, provider="liquid")
+            for numbers, name in zip(bins, names, strict=True)
         ]
         files = [*(file for number, file in enumerate(files) if number not in chosen), *written]
     raise AssertionError("it goes on and on")

@@ -45,12 +45,12 @@ def schema(**columns: DataType) -> StructType:
 
 
 def parquet(
-    table: pa.Table, *, spark: StructType | None = None, told: dict[str, str] | None = None, **how: Any
+    table: pa.Table, *, spark: StructType | None = None, file_metadata: dict[str, str] | None = None, **how: Any
 ) -> bytes:
     """A file; `spark` is the schema that Spark would have left in it."""
-    known = {} if spark is None else {"org.apache.spark.sql.parquet.row.metadata": spark.json()}
+    spark_metadata = {} if spark is None else {"org.apache.spark.sql.parquet.row.metadata": spark.json()}
     out = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({**known, **(told or {})}), out, **how)
+    pq.write_table(table.replace_schema_metadata({**spark_metadata, **(file_metadata or {})}), out, **how)
     return out.getvalue()
 
 
@@ -103,20 +103,22 @@ def test_files_of_one_kind_are_asked_about_once() -> None:
 def test_schemas_are_merged_as_far_as_files_can_be_read_together() -> None:
     """Columns of later files come last; whole numbers that Parquet stores alike become the widest of them."""
     inner = StructType([StructField("p", LongType(), False), StructField("q", ShortType())])
-    found = merged(
+    merged_schema = merged(
         a=schema(id=ShortType(), s=inner),
         b=schema(ID=IntegerType(), new=ArrayType(StringType(), False), s=schema(Q=IntegerType(), r=LongType())),
         c=schema(id=ShortType()),
     )
     expected = "struct<id:int,s:struct<p:bigint,q:int,r:bigint>,new:array<string>>"
-    assert found.simpleString() == expected
-    assert all(field.nullable for field in found)
-    assert found["new"].dataType == ArrayType(StringType(), True)
+    assert merged_schema.simpleString() == expected
+    assert all(field.nullable for field in merged_schema)
+    assert merged_schema["new"].dataType == ArrayType(StringType(), True)
 
 
 def test_comments_stay_and_other_metadata_goes() -> None:
-    told = StructType([StructField("a", StringType(), True, {"comment": "x", "__CHAR_VARCHAR_TYPE_STRING": "char(3)"})])
-    assert merged(a=told)["a"].metadata == {"comment": "x"}
+    file_metadata = StructType(
+        [StructField("a", StringType(), True, {"comment": "x", "__CHAR_VARCHAR_TYPE_STRING": "char(3)"})]
+    )
+    assert merged(a=file_metadata)["a"].metadata == {"comment": "x"}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_a_conflict_names_two_files_and_the_column(one: DataType, other: DataTyp
 def test_schemas_that_no_table_has_are_refused() -> None:
     udt = {"type": "udt", "class": "x.Y", "pyClass": "os.system", "sqlType": "integer"}
     text = json.dumps({"type": "struct", "fields": [{"name": "u", "type": udt, "nullable": True, "metadata": {}}]})
-    store = store_of(a=parquet(pa.table({"u": [1]}), told={"org.apache.spark.sql.parquet.row.metadata": text}))
+    store = store_of(a=parquet(pa.table({"u": [1]}), file_metadata={"org.apache.spark.sql.parquet.row.metadata": text}))
     read = footers(store).read(stored(store))
     with pytest.raises(UnsupportedTypeError, match="u"):
         file_schemas(read, _not_asked, table="t")
@@ -175,7 +177,7 @@ def test_footers_that_are_too_many_are_read_twice(monkeypatch: pytest.MonkeyPatc
     store = store_of(a=parquet(pa.table({"x": [1]})), b=parquet(pa.table({"x": [1, 2]})))
     files = footers(store).read(stored(store))
     assert [file.footer is None for file in files] == [False, True]
-    assert footers(store).each(files, lambda _, footer: str(footer.num_rows)) == ["1", "2"]
+    assert footers(store).map(lambda _, footer: str(footer.num_rows), files) == ["1", "2"]
 
 
 def test_statistics_of_a_plain_file() -> None:
@@ -188,11 +190,11 @@ def test_statistics_of_a_plain_file() -> None:
             "st": [{"x": 1}, None, {"x": None}],
         }
     )
-    found = statistics(parquet(table, row_group_size=1), kind)
-    assert found["numRecords"] == 3
-    assert found["minValues"] == {"i": 1, "s": "a", "d": 1.5, "st": {"x": 1}}
-    assert found["maxValues"] == {"i": 3, "s": "c", "d": 1.5, "st": {"x": 1}}
-    assert found["nullCount"] == {"i": 1, "s": 0, "d": 0, "st": {"x": 2}}
+    stats = statistics(parquet(table, row_group_size=1), kind)
+    assert stats["numRecords"] == 3
+    assert stats["minValues"] == {"i": 1, "s": "a", "d": 1.5, "st": {"x": 1}}
+    assert stats["maxValues"] == {"i": 3, "s": "c", "d": 1.5, "st": {"x": 1}}
+    assert stats["nullCount"] == {"i": 1, "s": 0, "d": 0, "st": {"x": 2}}
 
 
 def test_columns_that_a_file_lacks_are_null() -> None:
@@ -202,22 +204,22 @@ def test_columns_that_a_file_lacks_are_null() -> None:
     )
     file_schema = schema(I=IntegerType(), ST=schema(X=LongType()))
     table = pa.table({"I": pa.array([1, 2], pa.int32()), "ST": [{"X": 5}, {"X": 6}]})
-    found = statistics(parquet(table), file_schema, table_schema)
-    assert found["minValues"] == {"i": 1, "st": {"x": 5}}
-    assert found["nullCount"] == {"i": 0, "more": 2, "many": 2, "st": {"x": 0, "y": 2}}
+    stats = statistics(parquet(table), file_schema, table_schema)
+    assert stats["minValues"] == {"i": 1, "st": {"x": 5}}
+    assert stats["nullCount"] == {"i": 0, "more": 2, "many": 2, "st": {"x": 0, "y": 2}}
 
 
 def test_bounds_of_floats_are_only_believed_where_nan_counts() -> None:
     """Arrow leaves NaN out of them, and for Spark NaN is greater than any number."""
     data = parquet(pa.table({"x": [1.0, float("nan"), 2.0]}))
     assert pq.read_metadata(io.BytesIO(data)).row_group(0).column(0).statistics.max == 2.0
-    found = statistics(data, schema(x=DoubleType()))
-    assert found["minValues"] == found["maxValues"] == {}
-    assert found["nullCount"] == {"x": 0}
+    stats = statistics(data, schema(x=DoubleType()))
+    assert stats["minValues"] == stats["maxValues"] == {}
+    assert stats["nullCount"] == {"x": 0}
 
 
 @pytest.mark.parametrize(
-    ("day", "told", "known"),
+    ("day", "file_metadata", "has_bounds"),
     [
         (datetime.date(1582, 10, 15), {}, True),
         (datetime.date(1582, 10, 14), {}, False),
@@ -226,21 +228,23 @@ def test_bounds_of_floats_are_only_believed_where_nan_counts() -> None:
         (datetime.date(1000, 1, 1), {**SPARK, "org.apache.spark.legacyDateTime": ""}, False),
     ],
 )
-def test_days_long_ago_may_be_of_another_calendar(day: datetime.date, told: dict[str, str], known: bool) -> None:
+def test_days_long_ago_may_be_of_another_calendar(
+    day: datetime.date, file_metadata: dict[str, str], has_bounds: bool
+) -> None:
     table = pa.table({"d": pa.array([day, datetime.date(2020, 1, 1)]), "i": [1, 2]})
-    found = statistics(parquet(table, told=told), schema(d=DateType(), i=LongType()))
-    assert ("d" in found["minValues"], "d" in found["maxValues"]) == (known, known)
-    assert found["minValues"]["i"] == 1
+    stats = statistics(parquet(table, file_metadata=file_metadata), schema(d=DateType(), i=LongType()))
+    assert ("d" in stats["minValues"], "d" in stats["maxValues"]) == (has_bounds, has_bounds)
+    assert stats["minValues"]["i"] == 1
 
 
 @pytest.mark.parametrize(
-    ("how", "known"),
+    ("how", "has_bounds"),
     [({"use_deprecated_int96_timestamps": True}, False), ({"coerce_timestamps": "ms"}, False), ({}, True)],
 )
-def test_only_microseconds_are_believed(how: dict[str, Any], known: bool) -> None:
+def test_only_microseconds_are_believed(how: dict[str, Any], has_bounds: bool) -> None:
     times = pa.array([datetime.datetime(2020, 1, 1)], pa.timestamp("us", tz="UTC"))
-    found = statistics(parquet(pa.table({"t": times}), **how), schema(t=TimestampType()))
-    assert ("t" in found["minValues"]) is known
+    stats = statistics(parquet(pa.table({"t": times}), **how), schema(t=TimestampType()))
+    assert ("t" in stats["minValues"]) is has_bounds
 
 
 def test_without_statistics_in_the_file_only_rows_are_counted() -> None:
@@ -257,23 +261,23 @@ def test_without_statistics_in_the_file_only_rows_are_counted() -> None:
 def test_a_schema_that_is_not_the_files_own_says_nothing() -> None:
     """As in a copy that another program made, with Spark's words left in it and columns in another order."""
     data = parquet(pa.table({"b": [5, 6], "a": [1, 2]}))
-    found = statistics(data, schema(a=LongType(), b=LongType()))
-    assert (found["numRecords"], found["minValues"], found["nullCount"]) == (2, {}, {})
+    stats = statistics(data, schema(a=LongType(), b=LongType()))
+    assert (stats["numRecords"], stats["minValues"], stats["nullCount"]) == (2, {}, {})
 
 
 def test_a_column_of_another_type_than_the_catalogs_has_no_bounds() -> None:
     table = pa.table({"d": pa.array([decimal.Decimal("1.5")], pa.decimal128(5, 1)), "i": pa.array([7], pa.int32())})
-    found = statistics(
+    stats = statistics(
         parquet(table),
         schema(d=DecimalType(5, 1), i=IntegerType()),
         schema(d=DecimalType(8, 4), i=LongType()),
     )
-    assert found["minValues"] == {"i": 7}
-    assert found["nullCount"] == {"d": 0, "i": 0}
+    assert stats["minValues"] == {"i": 7}
+    assert stats["nullCount"] == {"d": 0, "i": 0}
 
 
 def test_long_texts_stay_bounds() -> None:
     data = parquet(pa.table({"s": ["x" * 50, "y" * 50]}))
-    found = statistics(data, schema(s=StringType()))
-    assert found["minValues"]["s"] == "x" * 32
-    assert found["maxValues"]["s"] > "y" * 50
+    stats = statistics(data, schema(s=StringType()))
+    assert stats["minValues"]["s"] == "x" * 32
+    assert stats["maxValues"]["s"] > "y" * 50

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from anabranch.commands.drop_feature.column_mapping_removal import unmapped_clustering, unmapped_metadata
+from anabranch.commands.alter.column_mapping_removal import unmapped_clustering, unmapped_metadata
 from anabranch.commands.drop_feature.drop_feature import downgrade
 from anabranch.commands.drop_feature.feature_registry import REMOVALS
 from anabranch.commands.optimize.footer_columns import has_other_types

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from anabranch.commands.definition.rule_checks import check_asks_no_clock, constraint_refused, generation_refused
+from anabranch.commands.definition.rule_checks import check_reads_no_clock, constraint_refused, generation_refused
 from anabranch.errors.constraints import UnsupportedGenerationError, UntrustedExpressionError
 from anabranch.predicates.stored_sql import StoredExpression, read_stored_sql
 
@@ -50,10 +50,10 @@ def test_constraints_and_generated_columns_are_of_one_row(expression: str) -> No
 )
 def test_no_column_is_generated_by_the_clock(expression: str) -> None:
     with pytest.raises(UnsupportedGenerationError, match="clock"):
-        check_asks_no_clock(read(expression))
+        check_reads_no_clock(read(expression))
 
 
 @pytest.mark.parametrize("expression", ["a + 1", "unix_timestamp(t)", "now()", "concat('current_date', a)"])
 def test_other_columns_are(expression: str) -> None:
     """`now()` is among what Delta takes."""
-    check_asks_no_clock(read(expression))
+    check_reads_no_clock(read(expression))

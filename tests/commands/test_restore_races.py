@@ -73,7 +73,7 @@ def hiding(writer: Writer, path: str, rows: set[int], *, name: str = "DELETE") -
     def again(given: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
         return [BitMap64(rows) if each.positions is None else each.positions & found for each in given]
 
-    transaction.record_scan(TRUE, files=[file.key], rows={file.key: found}, again=again)
+    transaction.record_scan(TRUE, files=[file.key], rows={file.key: found}, reevaluate=again)
     actions = hide_rows([RowsOfFile(file=file, positions=found)], transaction.vectors, removed_at_ms=0)
     return transaction, actions, {file.key: found}
 
@@ -229,7 +229,7 @@ def test_rows_that_came_back_are_seen_by_a_delete(level: str) -> None:
         # True for row 2 and row 5.
         return [BitMap64({2, 5}) if each.positions is None else each.positions & BitMap64({2, 5}) for each in given]
 
-    transaction.record_scan(TRUE, files=[file.key], rows={file.key: mine}, again=again)
+    transaction.record_scan(TRUE, files=[file.key], rows={file.key: mine}, reevaluate=again)
     actions = hide_rows([RowsOfFile(file=file, positions=mine)], transaction.vectors, removed_at_ms=0)
     restoring(rival_of(writer), 0).commit()
     with pytest.raises(ConcurrentAppendException) as raised:

@@ -70,14 +70,14 @@ def identity(mark: int | None, *, step: int = 1, name: str = "k") -> Metadata:
 def test_identity_columns_go_on_where_they_were(
     then: int | None, now: int | None, step: int, expected: int | None
 ) -> None:
-    found = restored(identity(then, step=step), identity(now, step=step)).metadata
-    (field,) = json.loads(found.schema_string)["fields"]
+    definition = restored(identity(then, step=step), identity(now, step=step)).metadata
+    (field,) = json.loads(definition.schema_string)["fields"]
     assert field["metadata"].get("delta.identity.highWaterMark") == expected
 
 
 def test_an_identity_column_that_is_gone_now_comes_back_with_its_own_mark() -> None:
-    found = restored(identity(5), metadata()).metadata
-    assert json.loads(found.schema_string)["fields"][0]["metadata"]["delta.identity.highWaterMark"] == 5
+    definition = restored(identity(5), metadata()).metadata
+    assert json.loads(definition.schema_string)["fields"][0]["metadata"]["delta.identity.highWaterMark"] == 5
 
 
 def test_the_time_since_when_commits_tell_theirs_is_that_of_the_history_there_is() -> None:
@@ -85,8 +85,8 @@ def test_the_time_since_when_commits_tell_theirs_is_that_of_the_history_there_is
     notes = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
     then = metadata(properties={**on, notes[0]: "3", notes[1]: "1000"})
     now = metadata(properties={**on, notes[0]: "20", notes[1]: "5000"})
-    found = restored(then, now).metadata.configuration
-    assert (found[notes[0]], found[notes[1]]) == ("20", "5000")
+    definition = restored(then, now).metadata.configuration
+    assert (definition[notes[0]], definition[notes[1]]) == ("20", "5000")
     assert notes[0] not in restored(then, metadata(properties=on)).metadata.configuration
     assert restored(metadata(), now).metadata.configuration == {}
 
@@ -96,9 +96,9 @@ def test_row_ids_keep_their_columns_and_their_mark() -> None:
     on = {"delta.enableRowTracking": "true"}
     column = "delta.rowTracking.materializedRowIdColumnName"
     ids = domain("delta.rowTracking", '{"rowIdHighWaterMark":99}')
-    found = restored(metadata(), metadata(properties={**on, column: "_row-id-col-1"}), domains=(ids, ids))
-    assert found.metadata.configuration == {column: "_row-id-col-1"}
-    assert found.domains == ()
+    definition = restored(metadata(), metadata(properties={**on, column: "_row-id-col-1"}), domains=(ids, ids))
+    assert definition.metadata.configuration == {column: "_row-id-col-1"}
+    assert definition.domains == ()
 
 
 def test_the_protocol_keeps_what_either_version_has_unless_it_may_sink() -> None:
@@ -139,6 +139,6 @@ def test_clustering_goes_back_and_other_domains_stay() -> None:
 
 def test_protected_history_stays_protected() -> None:
     name = "delta.requireCheckpointProtectionBeforeVersion"
-    found = restored(metadata(properties={name: "3"}), metadata(properties={name: "8"}))
-    assert found.metadata.configuration[name] == "8"
+    definition = restored(metadata(properties={name: "3"}), metadata(properties={name: "8"}))
+    assert definition.metadata.configuration[name] == "8"
     assert name not in restored(metadata(properties={name: "3"}), metadata()).metadata.configuration

@@ -25,12 +25,12 @@ FILES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([None, "1", "
 @given(FILES, FILES)
 def test_the_difference_is_that_of_the_sets_of_path_and_vector(now: dict[str, str], then: dict[str, str]) -> None:
     ours, theirs = files_of(now), files_of(then)
-    found = file_difference(ours, theirs)
-    leaving = {file.key for file in ours.to_actions(found.leaving)}
-    coming = {file.key for file in theirs.to_actions(found.coming)}
+    difference = file_difference(ours, theirs)
+    leaving = {file.key for file in ours.to_actions(difference.leaving)}
+    coming = {file.key for file in theirs.to_actions(difference.coming)}
     keys_now, keys_then = ({file.key for file in each.to_actions(None)} for each in (ours, theirs))
     assert (leaving, coming) == (keys_now - keys_then, keys_then - keys_now)
-    assert found.num_leaving == len(leaving)
+    assert difference.num_leaving == len(leaving)
 
 
 def files_of(vectors: dict[str, str]) -> LiveFiles:
@@ -60,8 +60,8 @@ def test_data_files_and_vector_files_that_are_gone_are_named() -> None:
     with_vector = msgspec.structs.replace(hidden, deletion_vector=by_path("gone.bin"))
     assert missing_files(reaching(store, other), table_of_adds([with_vector])) == ["gone.bin"]
     relative = add("a%20b", vector="x")
-    (found,) = missing_files(store, table_of_adds([relative]))
-    assert found.startswith("deletion_vector_")
+    (missing,) = missing_files(store, table_of_adds([relative]))
+    assert missing.startswith("deletion_vector_")
 
 
 def test_an_inline_vector_has_no_file() -> None:
@@ -95,6 +95,6 @@ def test_many_files_are_looked_up_in_one_listing() -> None:
 
 def test_the_message_names_a_few_and_counts_all() -> None:
     error = RestoreFilesMissingError(table="t", version=3, num_missing=7, examples=("a", "b"))
-    assert "7 files of it are gone (a, b, …)" in str(error)
+    assert "7 files of it no longer exist (a, b, …)" in str(error)
     assert "VACUUM" in str(error)
     assert "1 file of it" in str(RestoreFilesMissingError(table="t", version=3, num_missing=1, examples=("a",)))

@@ -24,5 +24,5 @@ def test_two_columns_of_one_name_are_called_so(
 ) -> None:
     """As where another writer has added the column since Spark looked. No id that they share is complained of."""
     schema = StructType([StructField(name, kind) for name, kind in columns])
-    with pytest.raises(DuplicateColumnsError, match="come twice"):
+    with pytest.raises(DuplicateColumnsError, match="Duplicate columns in"):
         table_shape(schema, configuration, label="t", source=random.Random(0))

@@ -1,4 +1,4 @@
-"""Conditions on rows of two columns, as Python and as the predicates that transactions are told."""
+"""Conditions on rows of two columns, as Python and as predicates for transactions."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Where:
     column: str = ""
     op: str = "="
     value: int = 0
-    told: bool = True
-    """Whether transactions are told what the condition says. If not, only asking it of rows tells."""
+    is_predicate: bool = True
+    """Whether transactions get the condition as a predicate. If not, they can only evaluate it for rows."""
 
     def __call__(self, row: Row) -> bool:
         if not self.column:
             return True
-        found = getattr(row, self.column)
-        return found is not None and OPERATORS[self.op][0](found, self.value)
+        value = getattr(row, self.column)
+        return value is not None and OPERATORS[self.op][0](value, self.value)
 
     def __str__(self) -> str:
         return f"{self.column} {self.op} {self.value}" if self.column else "true"
@@ -49,7 +49,7 @@ class Where:
     def predicate(self) -> Predicate:
         if not self.column:
             return TRUE
-        if not self.told:
+        if not self.is_predicate:
             return Unknown("f(k, v)", (Column(("k",)), Column(("v",))))
         return Comparison(OPERATORS[self.op][1], Column((self.column,)), Literal(self.value, LongType()))
 
@@ -94,7 +94,7 @@ class KeyNotIn:
 
 
 class Condition(Protocol):
-    """Whether a row satisfies it, and what transactions are told of it."""
+    """A function of a row, with its predicate for transactions."""
 
     def __call__(self, row: Row) -> bool: ...
 

@@ -38,7 +38,7 @@ VECTORS = "deletionVectors"
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """In the names that users know."""
+    """A description of the table by logical names."""
 
     columns: tuple[str, ...]
     clustered: tuple[str, ...]
@@ -47,9 +47,9 @@ class Description:
     features: frozenset[str]
 
     def having(self, **properties: str | None) -> Description:
-        """With properties set, or unset by None."""
-        known = dict(self.properties) | {name.replace("__", "."): value for name, value in properties.items()}  # type: ignore[operator]
-        kept = {name: value for name, value in known.items() if value is not None}
+        """The description with properties set, or unset by None."""
+        values = dict(self.properties) | {name.replace("__", "."): value for name, value in properties.items()}  # type: ignore[operator]
+        kept = {name: value for name, value in values.items() if value is not None}
         return dataclasses.replace(self, properties=tuple(sorted(kept.items())))
 
     def says(self, name: str) -> bool:
@@ -74,7 +74,7 @@ def keeps_rules(row: Row, rules: Sequence[Where]) -> bool:
 def described(
     metadata: Mapping[str, Any], protocol: Mapping[str, Any], domains: Mapping[str, Mapping[str, Any]]
 ) -> Description:
-    """From the actions of a log."""
+    """The description in the actions of a log."""
     fields = json.loads(metadata["schemaString"])["fields"]
     logical = {field["metadata"].get(PHYSICAL, field["name"]): field["name"] for field in fields}
     clustering = domains.get(CLUSTERING)
@@ -91,12 +91,15 @@ def described(
 
 
 def described_by(snapshot: Snapshot) -> Description:
-    """Of a version that was read."""
+    """The description of a version that was read."""
     metadata, protocol = snapshot.metadata, snapshot.protocol
     return described(
         {"schemaString": metadata.schema_string, "configuration": metadata.configuration},
         {"writerFeatures": protocol.writer_features},
-        {name: {"configuration": each.configuration} for name, each in snapshot.domain_metadata.items()},
+        {
+            name: {"configuration": domain_metadata.configuration}
+            for name, domain_metadata in snapshot.domain_metadata.items()
+        },
     )
 
 
@@ -141,8 +144,8 @@ class Replace(Statement):
         return dataclasses.replace(before, columns=self.columns, clustered=(), properties=rest)
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(EVERY, rows)
-        return Plan(looks=(found,), deletes=found.rows, inserts=self.rows)
+        read = look(EVERY, rows)
+        return Plan(looks=(read,), deletes=read.rows, inserts=self.rows)
 
     def __str__(self) -> str:
         return f"REPLACE TABLE ({', '.join(self.columns)}) AS {listed(self.rows)}"
@@ -159,7 +162,7 @@ def drop_column(name: str) -> Alter:
     def change(before: Description) -> Description | None:
         if name not in before.columns or name in before.clustered:
             return None
-        return dataclasses.replace(before, columns=tuple(each for each in before.columns if each != name))
+        return dataclasses.replace(before, columns=tuple(column for column in before.columns if column != name))
 
     return Alter(f"DROP COLUMN {name}", change)
 
@@ -250,17 +253,17 @@ def changes(snapshot: Snapshot, statement: Alter | Replace) -> list[Action] | No
     if after is None:
         return None
     metadata = _metadata(snapshot, after, dict(statement.renames) if isinstance(statement, Alter) else {})
-    found: list[Action] = []
+    actions: list[Action] = []
     if after.features != before.features:
-        found.append(_protocol(after))
+        actions.append(_protocol(after))
     if metadata != snapshot.metadata or isinstance(statement, Replace):
-        found.append(metadata)
+        actions.append(metadata)
     clustering = snapshot.domain_metadata.get(CLUSTERING)
     if isinstance(statement, Replace):
-        found += [msgspec.structs.replace(clustering, removed=True)] if clustering else []
+        actions += [msgspec.structs.replace(clustering, removed=True)] if clustering else []
     elif after.clustered != before.clustered and not statement.renames:
-        found.append(_clustering(metadata, after.clustered))
-    return found
+        actions.append(_clustering(metadata, after.clustered))
+    return actions
 
 
 def _protocol(after: Description) -> Protocol:
@@ -277,16 +280,16 @@ def _metadata(snapshot: Snapshot, after: Description, old_names: Mapping[str, st
     """Columns that stay keep their ids and physical names; a column that comes gets new ones."""
     fields = {field["name"]: field for field in json.loads(snapshot.metadata.schema_string)["fields"]}
     number = int(snapshot.metadata.configuration[MAX_NUMBER])
-    wanted = []
+    new_fields = []
     for name in after.columns:
-        known = fields.get(old_names.get(name, name))
-        if known is None:
+        field = fields.get(old_names.get(name, name))
+        if field is None:
             number += 1
-            known = {"type": "long", "nullable": True, "metadata": {NUMBER: number, PHYSICAL: f"column {number}"}}
-        wanted.append({**known, "name": name})
+            field = {"type": "long", "nullable": True, "metadata": {NUMBER: number, PHYSICAL: f"column {number}"}}
+        new_fields.append({**field, "name": name})
     ids = ID_COLUMNS if after.says(ROW_TRACKING) else {}
     return msgspec.structs.replace(
         snapshot.metadata,
-        schema_string=json.dumps({"type": "struct", "fields": wanted}),
+        schema_string=json.dumps({"type": "struct", "fields": new_fields}),
         configuration={**dict(after.properties), **MAPS, **ids, MAX_NUMBER: str(number)},
     )

@@ -86,7 +86,7 @@ class Running:
 
 
 def hides_rows(played: PlayedTable, read: Version) -> bool:
-    """Whether rows may be hidden, or files must be written anew."""
+    """Whether rows may be hidden, or files must be rewritten."""
     if not played.manner.vectors or not played.manner.describes:
         return played.manner.vectors
     return supported(read.snapshot.protocol, "deletionVectors") and not described_by(read.snapshot).says(MANIFESTS)
@@ -155,7 +155,7 @@ def _next_value(read: Version) -> int:
 
 
 def _begin_restore(played: PlayedTable, read: Version, statement: Restore, transaction: Transaction) -> Running:
-    """By the code that RESTORE has: it needs no Spark."""
+    """Run the code of RESTORE, which needs no Spark."""
     before = _before(played, read, statement)
     statement = dataclasses.replace(statement, rows=_shown(played, before))
     difference = file_difference(read.snapshot.files, before.snapshot.files)
@@ -224,7 +224,7 @@ def _begin_change(
             named = {add.key: None for add in read.adds}
     else:
         chosen = [_chosen(played, read, file, positions) for file, positions in deleted.items()]
-        named = {each.file.key: each.positions for each in chosen}
+        named = {hidden.file.key: hidden.positions for hidden in chosen}
         actions += hide_rows(chosen, transaction.vectors, removed_at_ms=NOW_MS)
     if plan.inserts:
         images = [places[number] for number in plan.images_of] if keeps_ids else []
@@ -253,20 +253,20 @@ def _record(
     places: Sequence[tuple[int, int]],
     transaction: Transaction,
 ) -> None:
-    """Tell the transaction what was read."""
+    """Record in the transaction what was read."""
     manner = played.manner
     if isinstance(statement, ReplaceWhere) and statement.where == EVERY:
         transaction.record_whole_table()
         return
     by_rows = not isinstance(statement, ReplaceWhere)
-    for each in plan.looks:
-        found = by_file(places, each.rows)
-        rows = {read.adds[file].key: positions for file, positions in found.items()}
+    for look in plan.looks:
+        by_file_number = by_file(places, look.rows)
+        rows = {read.adds[file].key: positions for file, positions in by_file_number.items()}
         transaction.record_scan(
-            each.condition.predicate,
-            files=_opened(played, read, each.condition),
-            rows=rows if manner.told_rows and by_rows and not each.of_query else None,
-            again=played.asking(each.condition) if manner.asks_again and by_rows else None,
+            look.condition.predicate,
+            files=_opened(played, read, look.condition),
+            rows=rows if manner.names_rows and by_rows and not look.of_query else None,
+            reevaluate=played.evaluator(look.condition) if manner.reevaluates and by_rows else None,
         )
 
 
@@ -327,8 +327,8 @@ def _shown(played: PlayedTable, read: Version) -> tuple[Row, ...]:
 
 
 def by_file(places: Sequence[tuple[int, int]], numbers: frozenset[int]) -> dict[int, BitMap64]:
-    found: dict[int, BitMap64] = {}
+    positions_by_file: dict[int, BitMap64] = {}
     for number in sorted(numbers):
         file, position = places[number]
-        found.setdefault(file, BitMap64()).add(position)
-    return found
+        positions_by_file.setdefault(file, BitMap64()).add(position)
+    return positions_by_file

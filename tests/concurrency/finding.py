@@ -16,13 +16,13 @@ from anabranch.transaction.rows.row_access import FindRows, RowPositions, Stored
 from concurrency.conditions import Row
 from concurrency.played_ids import KeptIds, RowId, id_of
 
-ToldBy = Callable[[AddFile, int], RowId | Row | None]
+RowIdentity = Callable[[AddFile, int], RowId | Row | None]
 
 
 def finding(store: MemoryStore, data: Mapping[str, tuple[Row, ...]], kept: KeptIds) -> FindRows:
-    """Of rows of the same values it takes the one that stands last: hardly ever the very row that was meant.
+    """A `FindRows` that takes the last of several rows with the same values, which is hardly ever the same row.
 
-    Where rows have ids, they are found by these; by their values only where the new files know none of these.
+    Where rows have ids, they are found by these; by their values only where the new files have none of these ids.
     """
 
     def by_id(add: AddFile, position: int) -> RowId | None:
@@ -33,44 +33,48 @@ def finding(store: MemoryStore, data: Mapping[str, tuple[Row, ...]], kept: KeptI
 
     def find(_: Snapshot, rows: Sequence[RowsOfFile], outputs: Sequence[AddFile]) -> list[RowPositions] | None:
         hidden = StoredVectors(store, random.Random(0)).hidden(outputs)
-        shown = [set(range(len(data[add.path]))) - set(gone) for add, gone in zip(outputs, hidden, strict=True)]
-        if all(each.file.base_row_id is not None for each in rows):
-            found = _found(rows, outputs, shown, by_id)
-            wanted = {id_of(kept, each.file, position) for each in rows for position in each.positions or ()}
-            there = {
-                id_of(kept, add, position) for add, places in zip(outputs, shown, strict=True) for position in places
+        visible = [set(range(len(data[add.path]))) - set(gone) for add, gone in zip(outputs, hidden, strict=True)]
+        if all(file_rows.file.base_row_id is not None for file_rows in rows):
+            located = _located(rows, outputs, visible, by_id)
+            moved = {
+                id_of(kept, file_rows.file, position) for file_rows in rows for position in file_rows.positions or ()
             }
-            if found is not None or {each and each.row_id for each in wanted} & {
-                each and each.row_id for each in there
+            in_outputs = {
+                id_of(kept, add, position)
+                for add, positions in zip(outputs, visible, strict=True)
+                for position in positions
+            }
+            if located is not None or {row and row.row_id for row in moved} & {
+                row and row.row_id for row in in_outputs
             }:
-                return found
-        return _found(rows, outputs, shown, by_value)
+                return located
+        return _located(rows, outputs, visible, by_value)
 
     return find
 
 
-def _found(
-    rows: Sequence[RowsOfFile], outputs: Sequence[AddFile], shown: Sequence[set[int]], told_by: ToldBy
+def _located(
+    rows: Sequence[RowsOfFile], outputs: Sequence[AddFile], visible: Sequence[set[int]], identity_of: RowIdentity
 ) -> list[RowPositions] | None:
     free = [
-        (number, position, told_by(add, position))
-        for number, (add, positions) in enumerate(zip(outputs, shown, strict=True))
+        (number, position, identity_of(add, position))
+        for number, (add, positions) in enumerate(zip(outputs, visible, strict=True))
         for position in sorted(positions)
     ]
-    found = []
-    for each in rows:
-        places = []
-        for position in each.positions or BitMap64():
-            wanted = told_by(each.file, position)
-            place = next((place for place in reversed(free) if place[2] == wanted), None)
-            if place is None:
+    located = []
+    for file_rows in rows:
+        new_rows = []
+        for position in file_rows.positions or BitMap64():
+            identity = identity_of(file_rows.file, position)
+            row = next((row for row in reversed(free) if row[2] == identity), None)
+            if row is None:
                 return None
-            free.remove(place)
-            places.append(place)
-        found.append(
+            free.remove(row)
+            new_rows.append(row)
+        located.append(
             RowPositions(
-                outputs=np.array([number for number, _, _ in places], dtype=np.int64),
-                positions=np.array([position for _, position, _ in places], dtype=np.uint64),
+                outputs=np.array([number for number, _, _ in new_rows], dtype=np.int64),
+                positions=np.array([position for _, position, _ in new_rows], dtype=np.uint64),
             )
         )
-    return found
+    return located

@@ -21,7 +21,7 @@ LEVELS = ("Serializable", "WriteSerializable")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class History:
-    """Each statement stands in `schedule` twice, by its number: where it reads, and where it commits."""
+    """Each statement is in `schedule` twice, by its number: where it reads, and where it commits."""
 
     level: str
     files: tuple[tuple[Row, ...], ...]
@@ -34,7 +34,7 @@ class History:
         return dataclasses.replace(self, files=files)
 
     def in_words(self) -> str:
-        """As a person would write it down."""
+        """The history as a person would write it down."""
         lines = [f"a table, {self.level}, {self.manner}"]
         lines += [f"  file {number}: {', '.join(map(shown, rows))}" for number, rows in enumerate(self.files)]
         begun: set[int] = set()
@@ -46,7 +46,7 @@ class History:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Commit:
-    """A statement that landed."""
+    """A statement that was committed."""
 
     number: int
     statement: Statement
@@ -65,7 +65,7 @@ class Commit:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A statement that was told of a conflict."""
+    """A statement that was refused by a conflict."""
 
     number: int
     statement: Statement

@@ -31,18 +31,18 @@ def violations(outcome: Outcome, tables: Sequence[Counter[Row]] | None = None) -
     """What is wrong with a history, in words. `tables` are those of `table_at_every_version`, where they are known."""
     tables = tables or table_at_every_version(outcome.played)
     foreign = {commit.version for commit in outcome.commits if isinstance(commit.statement, Foreign)}
-    found = lint(outcome.played.store, foreign=foreign)
-    found += effects_tell_the_tables(outcome, tables)
-    found += examples_are_rows_in_conflict(outcome)
-    found += numbered_once(outcome)
-    found += values_given_once(outcome)
+    faults = lint(outcome.played.store, foreign=foreign)
+    faults += effects_explain_the_tables(outcome, tables)
+    faults += examples_are_rows_in_conflict(outcome)
+    faults += numbered_once(outcome)
+    faults += identity_values_are_unique(outcome)
     if outcome.history.manner.tracks_rows and not outcome.history.manner.describes:
-        found += ids_stay(outcome)
+        faults += ids_stay(outcome)
     if outcome.history.manner.describes:
-        found += descriptions_in_order(outcome, tables)
+        faults += descriptions_in_order(outcome, tables)
     if outcome.history.level == "Serializable":
-        return found + replay_oracle(outcome, tables)
-    return found + witness(outcome, tables[0], tables[-1])
+        return faults + replay_oracle(outcome, tables)
+    return faults + witness(outcome, tables[0], tables[-1])
 
 
 def table_at_every_version(played: PlayedTable) -> list[Counter[Row]]:
@@ -50,84 +50,90 @@ def table_at_every_version(played: PlayedTable) -> list[Counter[Row]]:
     return [Counter(row for _, _, row in rows) for rows in rows_at_every_version(played)]
 
 
-def effects_tell_the_tables(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
+def effects_explain_the_tables(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
     """Every commit did to the table what its statement had worked out, no more and no less."""
-    found = []
+    faults = []
     for commit in outcome.commits:
         before, after = tables[commit.version - 1], tables[commit.version]
         expected = Counter(before)
         expected.subtract(commit.effect.deleted)
         expected.update(commit.effect.inserted)
         if any(count < 0 for count in expected.values()) or +expected != after:
-            found.append(
+            faults.append(
                 f"version {commit.version}: T{commit.number} deletes {dict(commit.effect.deleted)} and inserts "
                 f"{dict(commit.effect.inserted)}; the table went from {dict(before)} to {dict(after)}"
             )
-    return found
+    return faults
 
 
-def is_as_asked(found: Description, statement: Alter | Replace, *, read: Description) -> bool:
+def matches_statement(description: Description, statement: Alter | Replace, *, read: Description) -> bool:
     """Whether the table is what the statement made of the one that it read, but for features that others added."""
-    asked = statement.change(read)
-    if asked is None:
+    expected = statement.change(read)
+    if expected is None:
         return False
-    features = found.features - (read.features - asked.features) | (asked.features - read.features)
-    return found == dataclasses.replace(asked, features=features) and features >= read.features & asked.features
+    features = description.features - (read.features - expected.features) | (expected.features - read.features)
+    return (
+        description == dataclasses.replace(expected, features=features)
+        and features >= read.features & expected.features
+    )
 
 
 def descriptions_in_order(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
     """The description of each version is what its statement makes of the one before, and all rows keep its rules.
 
-    A statement that would be refused at its place is not in the log, unless the table is as it asks already: of two who
-    ask for the same, both succeed. Features that others added since it read are no part of what it asks.
+    A statement that would be refused at its version is not in the log, unless the table already has the description that
+    it would make: two statements that make the same change both succeed. Features that other commits added since the
+    version that it read do not count.
     """
-    found = []
-    known = descriptions(outcome.played)
+    faults = []
+    by_version = descriptions(outcome.played)
     for commit in outcome.commits:
-        before, after, statement = known[commit.version - 1], known[commit.version], commit.statement
+        before, after, statement = by_version[commit.version - 1], by_version[commit.version], commit.statement
         describes = isinstance(statement, Alter | Replace)
         expected = statement.change(before) if isinstance(statement, Alter | Replace) else before
-        agrees = describes and before == after and is_as_asked(before, statement, read=known[commit.read_version])
+        agrees = (
+            describes and before == after and matches_statement(before, statement, read=by_version[commit.read_version])
+        )
         if isinstance(statement, Restore):
-            then = known[0 if statement.back is None else max(0, commit.read_version - statement.back)]
+            then = by_version[0 if statement.back is None else max(0, commit.read_version - statement.back)]
             expected = dataclasses.replace(then, features=then.features | before.features)
         if expected != after and not agrees:
-            found.append(
+            faults.append(
                 f"version {commit.version}: T{commit.number}, {statement}, makes {expected}, and it is {after}"
             )
-    for version, (description, rows) in enumerate(zip(known, tables, strict=True)):
+    for version, (description, rows) in enumerate(zip(by_version, tables, strict=True)):
         bad = [row for row in rows if not keeps_rules(row, description.rules)]
         if bad:
-            found.append(f"version {version} holds {bad}, and its rules are {list(map(str, description.rules))}")
+            faults.append(f"version {version} holds {bad}, and its rules are {list(map(str, description.rules))}")
         if any(name not in description.columns for name in description.clustered):
-            found.append(f"version {version} is clustered by {description.clustered}, of {description.columns}")
-    return found
+            faults.append(f"version {version} is clustered by {description.clustered}, of {description.columns}")
+    return faults
 
 
 def descriptions(played: PlayedTable) -> list[Description]:
-    """Of each version, read from the log by itself."""
-    found: list[Description] = []
+    """The description of each version, read from the log alone."""
+    by_version: list[Description] = []
     state: dict[str, Any] = {}
     domains: dict[str, dict[str, Any]] = {}
-    while played.store.head(commit_path(len(found))) is not None:
-        for action in parsed(played.store.read(commit_path(len(found)))):
+    while played.store.head(commit_path(len(by_version))) is not None:
+        for action in parsed(played.store.read(commit_path(len(by_version)))):
             state |= {kind: fields for kind, fields in action.items() if kind in ("metaData", "protocol")}
             for fields in (action["domainMetadata"],) if "domainMetadata" in action else ():
                 domains.pop(fields["domain"], None)
                 if not fields["removed"]:
                     domains[fields["domain"]] = fields
-        found.append(described(state["metaData"], state["protocol"], domains))
-    return found
+        by_version.append(described(state["metaData"], state["protocol"], domains))
+    return by_version
 
 
 def numbered_once(outcome: Outcome) -> list[str]:
-    """No write of an application stands twice, or behind a later one; who is told that it is written, rightly is."""
+    """No write of an application is in the log twice, or after a later one; ALREADY_WRITTEN is raised only if it is."""
     progress: list[int] = []
     for version in range(len(outcome.commits) + 1):
         actions = parsed(outcome.played.store.read(commit_path(version)))
-        told = [action["txn"]["version"] for action in actions if "txn" in action]
-        progress.append(max([*progress[-1:], *told], default=0))
-    found = [
+        versions = [action["txn"]["version"] for action in actions if "txn" in action]
+        progress.append(max([*progress[-1:], *versions], default=0))
+    faults = [
         f"version {commit.version}: {commit.statement}, and write {progress[commit.version - 1]} is there"
         for commit in outcome.commits
         if isinstance(commit.statement, Numbered) and progress[commit.version - 1] >= commit.statement.number
@@ -136,73 +142,75 @@ def numbered_once(outcome: Outcome) -> list[str]:
         if isinstance(refusal.statement, Numbered) and isinstance(refusal.error, ConcurrentTransactionException):
             is_there = progress[refusal.after] >= refusal.statement.number
             if is_there is not (refusal.error.reason is ConflictReason.ALREADY_WRITTEN):
-                found.append(f"T{refusal.number} is told {refusal.error.reason} behind write {progress[refusal.after]}")
-    return found
+                faults.append(f"T{refusal.number} gets {refusal.error.reason} after write {progress[refusal.after]}")
+    return faults
 
 
-def values_given_once(outcome: Outcome) -> list[str]:
+def identity_values_are_unique(outcome: Outcome) -> list[str]:
     """No value of an identity column is made twice, and each version's mark is the furthest that was made."""
-    found = []
-    given: set[int | None] = set()
+    faults = []
+    used: set[int | None] = set()
     made = {commit.version: commit for commit in outcome.commits if isinstance(commit.statement, InsertGenerated)}
     mark: int | None = None
     for version in range(len(outcome.commits) + 1 if made else 0):
         for action in parsed(outcome.played.store.read(commit_path(version))):
             if "metaData" in action:
                 fields = json.loads(action["metaData"]["schemaString"])["fields"]
-                (told,) = (field["metadata"][MARK] for field in fields if MARK in field["metadata"])
-                found += [f"version {version}: the mark falls from {mark} to {told}"] if mark and told < mark else []
-                mark = told
+                (new_mark,) = (field["metadata"][MARK] for field in fields if MARK in field["metadata"])
+                faults += (
+                    [f"version {version}: the mark falls from {mark} to {new_mark}"] if mark and new_mark < mark else []
+                )
+                mark = new_mark
         if version in made:
             values = {row.v for row in made[version].effect.inserted}
-            found += [f"version {version}: value {value} again" for value in values & given]
-            given |= values
+            faults += [f"version {version}: value {value} again" for value in values & used]
+            used |= values
             furthest = max(value for value in values if value is not None)
-            found += [] if mark == furthest else [f"version {version}: the mark is {mark}, behind {furthest}"]
-    return found
+            faults += [] if mark == furthest else [f"version {version}: the mark is {mark}, behind {furthest}"]
+    return faults
 
 
 def examples_are_rows_in_conflict(outcome: Outcome) -> list[str]:
     """The rows that a conflict shows are rows that the loser deletes, or that one of its conditions finds."""
-    found = []
+    faults = []
     for refusal in outcome.refusals:
         error, deletes = refusal.error, isinstance(refusal.error, ConcurrentDeleteDeleteException)
         if any(example.startswith("row ") for example in error.example_keys) or len(error.example_keys) > 3:
-            found.append(f"T{refusal.number} is shown {error.example_keys}")
+            faults.append(f"T{refusal.number} is shown {error.example_keys}")
         if error.reason is ConflictReason.ROW_LEVEL_CHANGES and not error.example_keys:
-            found.append(f"T{refusal.number} is shown no row of those in conflict")
+            faults.append(f"T{refusal.number} is shown no row of those in conflict")
         manner = outcome.history.manner
-        if not (manner.asks_again and manner.told_rows) or isinstance(refusal.statement, ReplaceWhere | Restore):
+        if not (manner.reevaluates and manner.names_rows) or isinstance(refusal.statement, ReplaceWhere | Restore):
             continue
         for row in map(row_of_words, error.example_keys):
             looks = refusal.plan.looks
-            if row not in refusal.effect.deleted if deletes else not any(each.condition(row) for each in looks):
-                found.append(f"T{refusal.number}, {refusal.statement}, is shown {row}, which is nothing to it")
-    return found
+            if row not in refusal.effect.deleted if deletes else not any(look.condition(row) for look in looks):
+                faults.append(f"T{refusal.number}, {refusal.statement}, is shown {row}, which is nothing to it")
+    return faults
 
 
 def row_of_words(text: str) -> Row:
-    """From `k = 1, v = NULL`."""
+    """The row of a text such as `k = 1, v = NULL`."""
     values = dict(part.split(" = ") for part in text.split(", "))
     return Row(**{name: None if value == "NULL" else int(value) for name, value in values.items()})
 
 
 def replay_oracle(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
     """Judge C1: the log is a serial order. Each statement, run again at its place, does what it did."""
-    found = []
+    faults = []
     rows = tables[0]
     for commit in outcome.commits:
         effect = commit.statement.effect(as_rows(rows))
         if effect != commit.effect:
-            found.append(
+            faults.append(
                 f"version {commit.version}: T{commit.number}, {commit.statement}, run at its place deletes "
                 f"{dict(effect.deleted)} and inserts {dict(effect.inserted)}, not {dict(commit.effect.deleted)} and "
                 f"{dict(commit.effect.inserted)}"
             )
         rows = rows - effect.deleted + effect.inserted
         if rows != tables[commit.version]:
-            found.append(f"version {commit.version} is {dict(tables[commit.version])}, a serial run has {dict(rows)}")
-    return found
+            faults.append(f"version {commit.version} is {dict(tables[commit.version])}, a serial run has {dict(rows)}")
+    return faults
 
 
 def witness(outcome: Outcome, first: Counter[Row], last: Counter[Row]) -> list[str]:
@@ -215,7 +223,7 @@ def witness(outcome: Outcome, first: Counter[Row], last: Counter[Row]) -> list[s
 
 
 def reordered(commits: Sequence[Commit]) -> list[Commit]:
-    """The log, but each blind append behind the last statement that landed after it without heeding it."""
+    """The log, but with each blind append after the last statement that was committed after it and ignored it."""
     order = list(commits)
     for append in reversed(commits):
         heedless = [commit for commit in commits if append.is_blind and _ignored(commit, append, commits)]
@@ -240,7 +248,7 @@ def _ignored(commit: Commit, append: Commit, commits: Sequence[Commit]) -> bool:
     )
     if any(other.read_version >= append.version for other in readers):
         return False
-    return any(each.condition(row) for each in commit.plan.looks for row in append.effect.inserted)
+    return any(look.condition(row) for look in commit.plan.looks for row in append.effect.inserted)
 
 
 def explains(order: Sequence[Commit], first: Counter[Row], last: Counter[Row]) -> bool:

@@ -123,14 +123,14 @@ class MergeSelect(Statement):
     tells_changes: bool = True
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(self.where, rows, of_query=True)
+        read = look(self.where, rows, of_query=True)
         made = sorted(
-            (self.change(rows[number]) for number in found.rows), key=lambda row: (row.k, row.v is None, row.v)
+            (self.change(rows[number]) for number in read.rows), key=lambda row: (row.k, row.v is None, row.v)
         )
         source = tuple({row.k: row for row in made}.values())
         merge = Merge(source, matched=self.matched, inserts=self.inserts, tells_changes=self.tells_changes)
         plan = merge.plan(rows)
-        return dataclasses.replace(plan, looks=(found, *plan.looks))
+        return dataclasses.replace(plan, looks=(read, *plan.looks))
 
     def __str__(self) -> str:
         inserts = " WHEN NOT MATCHED insert" if self.inserts else ""

@@ -9,7 +9,7 @@ from anabranch.protocol.actions import AddFile
 
 
 class KeptId(NamedTuple):
-    """What a file keeps of the id of a row that stood elsewhere before."""
+    """The id that a file keeps for a row that was in another file before."""
 
     row_id: int
     version: int | None
@@ -33,23 +33,23 @@ def id_in_file(
     """See "Reader Requirements for Row Tracking"; None where the file has no ids."""
     if base is None or default_version is None:
         return None
-    known = kept.get(path, ())
-    found = known[position] if known else None
-    if found is None:
+    kept_ids = kept.get(path, ())
+    kept_id = kept_ids[position] if kept_ids else None
+    if kept_id is None:
         return RowId(base + position, default_version)
-    return RowId(found.row_id, default_version if found.version is None else found.version)
+    return RowId(kept_id.row_id, default_version if kept_id.version is None else kept_id.version)
 
 
 def id_of(kept: KeptIds, add: AddFile, position: int) -> RowId | None:
-    """As `id_in_file`."""
+    """The id of a row, as `id_in_file`, by the add action of its file."""
     return id_in_file(kept, add.path, position, base=add.base_row_id, default_version=add.default_row_commit_version)
 
 
-def as_copied(found: RowId | None) -> KeptId | None:
+def as_copied(row_id: RowId | None) -> KeptId | None:
     """What a file keeps of a row that is as it was."""
-    return None if found is None else KeptId(*found)
+    return None if row_id is None else KeptId(*row_id)
 
 
-def as_changed(found: RowId | None) -> KeptId | None:
+def as_changed(row_id: RowId | None) -> KeptId | None:
     """What a file keeps of a row that is another now."""
-    return None if found is None else KeptId(found.row_id, None)
+    return None if row_id is None else KeptId(row_id.row_id, None)

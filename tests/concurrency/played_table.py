@@ -36,7 +36,7 @@ NAMED_SCHEMA = StructType(
         for number, name in enumerate(("k", "v", "a"), start=1)
     ]
 )
-"""Nobody reads or writes `a`; it is there to be dropped."""
+"""No statement reads or writes `a`; it exists to be dropped."""
 IDENTITY = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": True}
 NAMES = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"}
 NOW_MS = 1_700_000_000_000
@@ -44,14 +44,14 @@ NOW_MS = 1_700_000_000_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manner:
-    """How executors of a history tell transactions what they read."""
+    """How executors of a history record in transactions what they read."""
 
     statistics: str = "bounds"
     """What files say of themselves: `bounds`, only `counts` of rows, or `nothing`."""
-    told_rows: bool = True
+    names_rows: bool = True
     """Whether scans name the rows that satisfied them."""
-    asks_again: bool = True
-    """Whether conditions can be asked of other rows."""
+    reevaluates: bool = True
+    """Whether conditions can be evaluated for other rows."""
     whole_files: bool = False
     """Whether a file of which all rows go is named as such, and its rows are not."""
     tracks_rows: bool = False
@@ -116,17 +116,17 @@ class PlayedTable:
         while self.store.head(commit_path(newer)) is not None:
             self.store.delete(commit_path(newer))
             newer += 1
-        # Snapshots tell files of one name apart by their times.
+        # Snapshots distinguish files of one name by their times.
         self.clock.time_ms += 1
 
     def version(self, snapshot: Snapshot | None = None) -> Version:
         """The newest, or that of `snapshot`."""
         read = snapshot or self.table.snapshots.latest()
-        found = self.versions.get(read.version)
-        if found is None:
+        version = self.versions.get(read.version)
+        if version is None:
             adds = read.files.to_actions()
-            found = self.versions[read.version] = Version(snapshot=read, adds=adds, hidden=self.hidden(adds))
-        return found
+            version = self.versions[read.version] = Version(snapshot=read, adds=adds, hidden=self.hidden(adds))
+        return version
 
     def hidden(self, adds: Sequence[AddFile]) -> list[BitMap64]:
         return StoredVectors(self.store, random.Random(0)).hidden(adds)
@@ -156,37 +156,44 @@ class PlayedTable:
         )
 
     def _statistics(self, rows: Sequence[Row]) -> dict[str, object]:
-        found: dict[str, object] = {"numRecords": len(rows), "tightBounds": True}
+        statistics: dict[str, object] = {"numRecords": len(rows), "tightBounds": True}
         if self.manner.statistics == "bounds":
             columns = {
                 name: [value for row in rows if (value := getattr(row, name)) is not None] for name in Row._fields
             }
-            found["minValues"] = {name: min(values) for name, values in columns.items() if values}
-            found["maxValues"] = {name: max(values) for name, values in columns.items() if values}
-            found["nullCount"] = {name: len(rows) - len(values) for name, values in columns.items()}
-        return found
+            statistics["minValues"] = {name: min(values) for name, values in columns.items() if values}
+            statistics["maxValues"] = {name: max(values) for name, values in columns.items() if values}
+            statistics["nullCount"] = {name: len(rows) - len(values) for name, values in columns.items()}
+        return statistics
 
-    def asking(self, condition: Condition) -> EvaluateRows:
-        """The condition, to be asked of rows of any file."""
+    def evaluator(self, condition: Condition) -> EvaluateRows:
+        """A function that evaluates the condition for rows of any file."""
 
-        def again(asked: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
-            hidden = self.hidden([rows.file for rows in asked])
-            return [self._satisfying(rows, gone, condition) for rows, gone in zip(asked, hidden, strict=True)]
+        def evaluate(candidates: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
+            hidden = self.hidden([rows.file for rows in candidates])
+            return [
+                self._satisfying(rows, hidden_rows, condition)
+                for rows, hidden_rows in zip(candidates, hidden, strict=True)
+            ]
 
-        return again
+        return evaluate
 
     def _satisfying(self, rows: RowsOfFile, hidden: BitMap64, condition: Condition) -> BitMap64:
         data = self.data[rows.file.path]
-        asked = rows.positions if rows.positions is not None else set(range(len(data))) - set(hidden)
-        assert not set(asked) & set(hidden), "rows are asked that are hidden"
-        return BitMap64([position for position in asked if condition(data[position])])
+        candidates = rows.positions if rows.positions is not None else set(range(len(data))) - set(hidden)
+        assert not set(candidates) & set(hidden), "the condition is evaluated for hidden rows"
+        return BitMap64([position for position in candidates if condition(data[position])])
 
     def described(self, rows: Sequence[RowsOfFile]) -> list[str]:
         """Rows by their values. None of them may be one that is hidden: a reader could not show it."""
-        for each, gone in zip(rows, self.hidden([each.file for each in rows]), strict=True):
-            assert each.positions, "no row is asked for"
-            assert not each.positions & gone, "rows are asked for that are hidden"
-        return [in_words(self.data[each.file.path][position]) for each in rows for position in each.positions or ()]
+        for file_rows, hidden in zip(rows, self.hidden([file_rows.file for file_rows in rows]), strict=True):
+            assert file_rows.positions, "no row is described"
+            assert not file_rows.positions & hidden, "hidden rows are described"
+        return [
+            in_words(self.data[file_rows.file.path][position])
+            for file_rows in rows
+            for position in file_rows.positions or ()
+        ]
 
 
 def _numbered(schema: StructType) -> StructType:
@@ -203,7 +210,7 @@ def _numbered(schema: StructType) -> StructType:
 
 
 def in_words(row: Row) -> str:
-    """As a conflict shows it."""
+    """The row as a conflict shows it."""
     return ", ".join(f"{name} = {'NULL' if value is None else value}" for name, value in row._asdict().items())
 
 

@@ -1,4 +1,4 @@
-"""Random histories and exhaustive exploration, as many as are asked for.
+"""Random histories and exhaustive exploration, as many as the arguments say.
 
     python -m concurrency.prove HISTORIES [FIRST_SEED]
 
@@ -14,7 +14,7 @@ from concurrency.exhaustive import ALL_KINDS, DESCRIPTION_KINDS, explore
 from concurrency.histories import LEVELS
 from concurrency.played_table import AS_USUAL, Manner
 from concurrency.random_histories import SHARES
-from concurrency.trials import first_found, trials
+from concurrency.trials import first_fault, trials
 from concurrency.wrong_rules import WRONG_RULES
 
 PRINTED_EVERY = 50_000
@@ -26,10 +26,10 @@ def prove(histories: int, first_seed: int) -> bool:
     for name, (mix, share) in SHARES.items():
         count = max(1, histories * share // 100)
         for first in range(first_seed, first_seed + count, PRINTED_EVERY):
-            came_to = trials(min(PRINTED_EVERY, first_seed + count - first), first_seed=first, mix=mix)
-            print(f"{name}, seeds {first} to {first + came_to.histories - 1}: {came_to}")
-            for found in came_to.found:
-                print(found)
+            result = trials(min(PRINTED_EVERY, first_seed + count - first), first_seed=first, mix=mix)
+            print(f"{name}, seeds {first} to {first + result.histories - 1}: {result}")
+            for fault in result.faults:
+                print(fault)
                 sound = False
     small_scopes = [(ALL_KINDS, AS_USUAL), (DESCRIPTION_KINDS, Manner(describes=True))]
     for level, (kinds, manner) in itertools.product(LEVELS, small_scopes):
@@ -39,12 +39,12 @@ def prove(histories: int, first_seed: int) -> bool:
         print("\n".join(explored.problems[:5]))
     for wrong in WRONG_RULES:
         with wrong.in_force():
-            caught = first_found(wrong.mix, histories_max=wrong.histories_max, verdict=wrong.verdict)
+            caught = first_fault(wrong.mix, histories_max=wrong.histories_max, verdict=wrong.verdict)
         print(f"planted: {wrong.name}: {'NOT FOUND' if caught is None else f'found, {caught}'}")
         sound = sound and caught is not None
     return sound
 
 
 if __name__ == "__main__":
-    asked = [int(argument) for argument in sys.argv[1:]]
-    sys.exit(0 if prove(asked[0] if asked else 20_000, asked[1] if len(asked) > 1 else 0) else 1)
+    arguments = [int(argument) for argument in sys.argv[1:]]
+    sys.exit(0 if prove(arguments[0] if arguments else 20_000, arguments[1] if len(arguments) > 1 else 0) else 1)

@@ -56,12 +56,12 @@ class Mix:
     statements_max: int = 5
     vectors: bool = True
     opens: Sequence[str] = ()
-    """Of these kinds one statement lands before the others begin."""
+    """One statement of these kinds is committed before the others begin."""
     describes: bool = False
     """Whether the table may be described otherwise."""
     numbers_rows: bool = False
     """Whether it has an identity column."""
-    told_rows: float = 0.9
+    names_rows: float = 0.9
     """How often scans name the rows that satisfied them."""
 
 
@@ -103,7 +103,7 @@ RESTORES_AND_ENGINES = Mix(
     opens=("delete", "engine"),
 )
 READERS_WHO_NAME_NO_ROWS = Mix(
-    kinds={"insert select": 8, "guarded": 4, "merge": 6, "delete": 12}, statements_max=3, told_rows=0.0
+    kinds={"insert select": 8, "guarded": 4, "merge": 6, "delete": 12}, statements_max=3, names_rows=0.0
 )
 APPENDS_AND_READERS = Mix(
     kinds={"insert": 10, "delete": 10, "insert select": 10, "guarded": 3},
@@ -167,7 +167,7 @@ ROW_TRACKING_IN_STEPS = Mix(
     describes=True,
     opens=("support",),
 )
-"""The statement that turns row tracking on is several commits, between which others land."""
+"""The statement that turns row tracking on is several commits, with other commits between them."""
 NUMBERED_WRITES = Mix(kinds={"numbered": 10, "delete": 2, "optimize": 1}, statements_max=4)
 NUMBERED_ROWS = Mix(
     kinds={"generated": 12, "delete": 3, "optimize": 1, "restore": 3, "alter": 3, "insert select": 1},
@@ -204,7 +204,7 @@ MERGES_OF_OWN_ROWS = Mix(
         "engine": 2,
     },
     statements_max=4,
-    told_rows=1.0,
+    names_rows=1.0,
 )
 WITHOUT_VECTORS = Mix(
     kinds={
@@ -241,7 +241,7 @@ SHARES = {
 
 
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
-    """Of one seed there is one."""
+    """The history of a seed, always the same."""
     count = rng.randint(2, mix.statements_max)
     opening = [_statement_of(rng, mix, rng.choice(mix.opens))] if mix.opens else []
     history = History(
@@ -261,8 +261,8 @@ def _manner(rng: random.Random, mix: Mix) -> Manner:
     statistics = "bounds" if mix.numbers_rows else statistics
     return Manner(
         statistics=statistics,
-        told_rows=rng.random() < mix.told_rows,
-        asks_again=rng.random() < 0.8,
+        names_rows=rng.random() < mix.names_rows,
+        reevaluates=rng.random() < 0.8,
         whole_files=rng.random() < 0.5,
         tracks_rows=rng.random() < 0.3 and statistics != "nothing",
         vectors=mix.vectors,
@@ -398,7 +398,7 @@ def _row(rng: random.Random) -> Row:
 
 def _where(rng: random.Random) -> Where:
     column = rng.choice("kv")
-    return Where(column, rng.choice(["=", "=", "<", ">="]), rng.randrange(KEYS), told=rng.random() < 0.8)
+    return Where(column, rng.choice(["=", "=", "<", ">="]), rng.randrange(KEYS), is_predicate=rng.random() < 0.8)
 
 
 def _change(rng: random.Random) -> Change:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import msgspec
 
 from anabranch.protocol.actions import Action, AddFile, RemoveFile
-from anabranch.transaction.conflicts.row_map import Run, moved_to_tags, runs_of
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.rows.deletion_vector_actions import removal
+from anabranch.transaction.rows.row_map import Run, moved_to_tags, runs_of
 from concurrency.conditions import Row
 from concurrency.played_ids import KeptId, as_copied, id_of
 from concurrency.played_table import NOW_MS, PlayedTable, Version
 from concurrency.statements import Optimize
 
-Place = tuple[int, int]
+SourceRow = tuple[int, int]
 """A source, by its number, and the number of a row among those that it shows."""
 
 
@@ -53,7 +53,7 @@ def _bin(
     ]
     places = [(source, row) for source, rows in enumerate(shown) for row in range(len(rows))]
     if statement.ordered:
-        places.sort(key=lambda place: _v_and_k(shown[place[0]][place[1]]))
+        places.sort(key=lambda source_row: _v_and_k(shown[source_row[0]][source_row[1]]))
     size = statement.rows_per_file
     parts = [places[start : start + size] for start in range(0, len(places), size)]
     ids = _ids(played, read, group) if statement.keeps_ids else [[None] * len(rows) for rows in shown]
@@ -75,8 +75,8 @@ def _bin(
                 [len(rows) for rows in shown], [(add.path, len(part)) for add, part in zip(outputs, parts, strict=True)]
             )
         removes = [
-            msgspec.structs.replace(remove, tags=moved_to_tags(found))
-            for remove, found in zip(removes, runs, strict=True)
+            msgspec.structs.replace(remove, tags=moved_to_tags(runs_of_source))
+            for remove, runs_of_source in zip(removes, runs, strict=True)
         ]
     return removes, outputs
 
@@ -97,12 +97,12 @@ def _v_and_k(row: Row) -> tuple[int, int]:
 
 
 def _runs_one_by_one(
-    shown: Sequence[int], parts: Sequence[Sequence[Place]], outputs: Sequence[AddFile]
+    shown: Sequence[int], parts: Sequence[Sequence[SourceRow]], outputs: Sequence[AddFile]
 ) -> list[list[Run]]:
     """The runs of each source where rows are mixed: every row is one by itself."""
     where = {
-        place: Run(path=add.path, start=start, count=1)
+        source_row: Run(path=add.path, start=start, count=1)
         for add, part in zip(outputs, parts, strict=True)
-        for start, place in enumerate(part)
+        for start, source_row in enumerate(part)
     }
     return [[where[source, row] for row in range(count)] for source, count in enumerate(shown)]

@@ -12,7 +12,7 @@ from transaction.log_linter import hidden_rows, parsed
 
 
 def rows_at_every_version(played: PlayedTable) -> Iterator[list[tuple[dict[str, Any], int, Row]]]:
-    """Of each version the live rows: the `add` action of the file, the position there, and the row."""
+    """The live rows of each version: the `add` action of the file, the position there, and the row."""
     live: dict[str, tuple[dict[str, Any], frozenset[int]]] = {}
     version = 0
     while played.store.head(commit_path(version)) is not None:

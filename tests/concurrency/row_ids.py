@@ -1,4 +1,4 @@
-"""Judge C9: ids of rows are told apart in each version, stay with their rows, and are never given out again."""
+"""Judge C9: ids of rows are unique in each version, stay with their rows, and are never assigned again."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def ids_stay(outcome: Outcome) -> list[str]:
     they had then.
     """
     tables, twice = ids_at_every_version(outcome.played)
-    found = [f"version {version}: two rows have the id {row_id}" for version, row_id in twice]
-    given = set(tables[0])
-    in_doubt = False
+    faults = [f"version {version}: two rows have the id {row_id}" for version, row_id in twice]
+    assigned = set(tables[0])
+    ids_lost = False
     for commit in outcome.commits:
-        in_doubt = in_doubt or not _keeps_ids(commit.statement)
-        found += [f"version {commit.version}: {each}" for each in _faults(commit, tables, set() if in_doubt else given)]
-        given |= tables[commit.version].keys()
-    return found
+        ids_lost = ids_lost or not _keeps_ids(commit.statement)
+        faults += [
+            f"version {commit.version}: {fault}" for fault in _faults(commit, tables, set() if ids_lost else assigned)
+        ]
+        assigned |= tables[commit.version].keys()
+    return faults
 
 
 def ids_at_every_version(played: PlayedTable) -> tuple[list[Rows], list[tuple[int, int]]]:
@@ -41,39 +43,41 @@ def ids_at_every_version(played: PlayedTable) -> tuple[list[Rows], list[tuple[in
         rows: Rows = {}
         for add, position, row in live:
             base, version = add["baseRowId"], add["defaultRowCommitVersion"]
-            found = id_in_file(played.kept, add["path"], position, base=base, default_version=version)
-            assert found is not None, "the file has ids"
-            if found.row_id in rows:
-                twice.append((len(tables), found.row_id))
-            rows[found.row_id] = row, found.version
+            ids = id_in_file(played.kept, add["path"], position, base=base, default_version=version)
+            assert ids is not None, "the file has ids"
+            if ids.row_id in rows:
+                twice.append((len(tables), ids.row_id))
+            rows[ids.row_id] = row, ids.version
         tables.append(rows)
     return tables, twice
 
 
-def _faults(commit: Commit, tables: list[Rows], given: set[int]) -> list[str]:
+def _faults(commit: Commit, tables: list[Rows], assigned: set[int]) -> list[str]:
     before, after, statement = tables[commit.version - 1], tables[commit.version], commit.statement
     if isinstance(statement, Restore):
         then = tables[0 if statement.back is None else max(0, commit.read_version - statement.back)]
-        known = {**before, **then}
-        return _others(after, known, what="comes back as another")
-    found = [f"id {row_id} is given out again" for row_id in after.keys() - before if row_id <= max(given, default=-1)]
+        expected = {**before, **then}
+        return _others(after, expected, what="comes back as another")
+    faults = [
+        f"id {row_id} is given out again" for row_id in after.keys() - before if row_id <= max(assigned, default=-1)
+    ]
     stayed = {row_id: after[row_id] for row_id in after.keys() & before}
-    found += [
+    faults += [
         f"id {row_id} was {before[row_id]} and is {now}, which this version did not change"
         for row_id, now in stayed.items()
         if now != before[row_id] and now[1] != commit.version
     ]
-    if _keeps_ids(statement) and given:
-        found += _as_stated(_inner(statement), before, after)
-    return found
+    if _keeps_ids(statement) and assigned:
+        faults += _as_stated(_inner(statement), before, after)
+    return faults
 
 
-def _others(rows: Rows, known: Mapping[int, tuple[Row, int]], *, what: str) -> list[str]:
-    return [f"id {row_id} {what}: {row}" for row_id, row in rows.items() if known.get(row_id) != row]
+def _others(rows: Rows, expected: Mapping[int, tuple[Row, int]], *, what: str) -> list[str]:
+    return [f"id {row_id} {what}: {row}" for row_id, row in rows.items() if expected.get(row_id) != row]
 
 
 def _as_stated(statement: Statement, before: Rows, after: Rows) -> list[str]:
-    """What the kind of statement says of ids, whatever rows it is about."""
+    """The faults in ids that follow from the kind of statement alone."""
     if isinstance(statement, Update) and before.keys() != after.keys():
         return [f"an UPDATE gives ids {json.dumps(sorted(after.keys() ^ before.keys()))} or takes them away"]
     if isinstance(statement, Delete | Optimize):

@@ -1,4 +1,4 @@
-"""Races written down: who reads when, who lands when, and what comes of it. The judges look at every step."""
+"""Races written down: when each statement reads and commits, and its outcome. The judges look at every step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Scene:
             assert self.ends(self.begins(statement)) is None
 
     def ends(self, running: Running) -> DeltaConcurrentModificationException | None:
-        """The statement commits; what it is told, if it is refused."""
+        """Commit the statement, and return the conflict if it is refused."""
         refused = len(self._refusals)
         finish(len(self._commits) + refused, running, self._commits, self._refusals)
         history = History(level=self.level, files=self._files, statements=(), schedule=(), manner=self.played.manner)
@@ -49,7 +49,7 @@ class Scene:
         return self._refusals[-1].error if len(self._refusals) > refused else None
 
     def meets(self, ours: Statement, *winners: Statement) -> DeltaConcurrentModificationException | None:
-        """Ours reads; the winners land; ours commits."""
+        """Ours reads; the winners commit; ours commits."""
         running = self.begins(ours)
         self.lands(*winners)
         return self.ends(running)

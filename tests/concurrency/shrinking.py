@@ -13,7 +13,7 @@ ROUNDS_MAX = 200
 def shrunk(history: History, shows: Callable[[History], bool]) -> History:
     """The smallest of its relatives that `shows` a fault, found greedily."""
     for _ in range(ROUNDS_MAX):
-        smaller = next((each for each in _smaller(history) if shows(each)), None)
+        smaller = next((smaller for smaller in _smaller(history) if shows(smaller)), None)
         if smaller is None:
             return history
         history = smaller
@@ -38,7 +38,7 @@ def _without_statement(history: History, number: int) -> History:
     return dataclasses.replace(
         history,
         statements=history.statements[:number] + history.statements[number + 1 :],
-        schedule=tuple(each - (each > number) for each in history.schedule if each != number),
+        schedule=tuple(smaller - (smaller > number) for smaller in history.schedule if smaller != number),
     )
 
 

@@ -1,4 +1,4 @@
-"""Statements as pure functions on a multiset of rows: what a run of each must amount to, wherever it stands."""
+"""Statements as pure functions on a multiset of rows: the effect that a run of each must have at any version."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from concurrency.conditions import EVERY, Change, Condition, KeyIn, Row, Where
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """A condition that a statement asked of the table, and the rows that satisfied it, by number."""
+    """A condition that a statement evaluated on the table, and the rows that satisfied it, by number."""
 
     condition: Condition
     rows: frozenset[int]
     of_query: bool = False
-    """Whether a query asked it, which gives rows, and not those of the table that they were made of."""
+    """Whether a query evaluated it, which returns rows and not the rows of the table that they were made of."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Insert(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Numbered(Insert):
-    """An INSERT that an application numbers: done once, whoever runs it again."""
+    """An INSERT that an application numbers: a repetition has no effect."""
 
     number: int = 1
 
@@ -82,8 +82,8 @@ class Delete(Statement):
     where: Where
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(self.where, rows)
-        return Plan(looks=(found,), deletes=found.rows)
+        read = look(self.where, rows)
+        return Plan(looks=(read,), deletes=read.rows)
 
     def __str__(self) -> str:
         return f"DELETE WHERE {self.where}"
@@ -91,7 +91,7 @@ class Delete(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Update(Statement):
-    """With `unless`, nothing is done when any row of the table satisfies that."""
+    """An UPDATE. With `unless`, it does nothing if any row of the table satisfies that."""
 
     where: Where
     change: Change
@@ -122,8 +122,8 @@ class InsertSelect(Statement):
     change: Change
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(self.where, rows, of_query=True)
-        return Plan(looks=(found,), inserts=tuple(self.change(rows[n]) for n in sorted(found.rows)))
+        read = look(self.where, rows, of_query=True)
+        return Plan(looks=(read,), inserts=tuple(self.change(rows[n]) for n in sorted(read.rows)))
 
     def __str__(self) -> str:
         return f"INSERT SELECT with {self.change} FROM the table WHERE {self.where}"
@@ -159,9 +159,9 @@ class InsertAbsent(Insert):
     where: Where = EVERY
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(KeyIn(frozenset(row.k for row in self.rows), self.where), rows, of_query=True)
-        present = {rows[number].k for number in found.rows}
-        return Plan(looks=(found,), inserts=tuple(row for row in self.rows if row.k not in present))
+        read = look(KeyIn(frozenset(row.k for row in self.rows), self.where), rows, of_query=True)
+        present = {rows[number].k for number in read.rows}
+        return Plan(looks=(read,), inserts=tuple(row for row in self.rows if row.k not in present))
 
     def __str__(self) -> str:
         return f"{super().__str__()} WHERE NOT EXISTS (a row with this k and {self.where})"
@@ -185,8 +185,8 @@ class ReplaceWhere(Statement):
     rows: tuple[Row, ...]
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(self.where, rows)
-        return Plan(looks=(found,), deletes=found.rows, inserts=self.rows)
+        read = look(self.where, rows)
+        return Plan(looks=(read,), deletes=read.rows, inserts=self.rows)
 
     def __str__(self) -> str:
         return f"REPLACE WHERE {self.where} BY {listed(self.rows)}"
@@ -194,7 +194,7 @@ class ReplaceWhere(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Rewriting(Statement):
-    """The same statement by a writer without vectors: rows that stay are written anew."""
+    """The same statement by a writer without vectors: rows that stay are rewritten."""
 
     statement: Statement
 
@@ -226,10 +226,10 @@ class Foreign(Statement):
         return self.statement.plan(rows)
 
     def __str__(self) -> str:
-        told = ["by vectors" if self.by_vectors else "rewriting files"]
-        told += [] if self.tells else ["without commitInfo"]
-        told += [] if self.counts else ["without numRecords"]
-        return f"{self.statement}, by another engine, {', '.join(told)}"
+        details = ["by vectors" if self.by_vectors else "rewriting files"]
+        details += [] if self.tells else ["without commitInfo"]
+        details += [] if self.counts else ["without numRecords"]
+        return f"{self.statement}, by another engine, {', '.join(details)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,8 +242,8 @@ class Restore(Statement):
     """What that version held: known once the statement has begun."""
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(EVERY, rows)
-        return Plan(looks=(found,), deletes=found.rows, inserts=self.rows)
+        read = look(EVERY, rows)
+        return Plan(looks=(read,), deletes=read.rows, inserts=self.rows)
 
     def __str__(self) -> str:
         return "RESTORE TO VERSION 0" if self.back is None else f"RESTORE TO {self.back} VERSIONS BEFORE"
@@ -259,9 +259,9 @@ class Optimize(Statement):
     leaves_word: bool = True
     """Whether tombstones say where rows went; other engines do not."""
     ordered: bool = False
-    """Whether rows are put in the order of `v`, whatever file they come from, as ZORDER BY does."""
+    """Whether the rows of all files are sorted by `v`, as ZORDER BY sorts them."""
     purges: bool = False
-    """Whether it is files with hidden rows that are written anew, each for itself."""
+    """Whether only files with hidden rows are rewritten, each by itself."""
 
     @property
     def keeps_ids(self) -> bool:
@@ -273,11 +273,11 @@ class Optimize(Statement):
 
     def __str__(self) -> str:
         which = f"files {list(self.files)}" if self.files else "all files"
-        told = [f"{self.rows_per_file} rows a file"]
-        told += ["without word"] if not self.leaves_word else []
-        told += ["ordered by v"] if self.ordered else []
-        told += ["those that hide rows"] if self.purges else []
-        return f"OPTIMIZE {which}, {', '.join(told)}"
+        details = [f"{self.rows_per_file} rows a file"]
+        details += ["without word"] if not self.leaves_word else []
+        details += ["ordered by v"] if self.ordered else []
+        details += ["those that hide rows"] if self.purges else []
+        return f"OPTIMIZE {which}, {', '.join(details)}"
 
 
 TRUNCATE = Delete(EVERY)

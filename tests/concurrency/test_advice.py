@@ -74,18 +74,18 @@ def test_of_other_rows_of_one_file_vectors_are_named() -> None:
     assert "delta.enableDeletionVectors" in str(error)
 
 
-def test_where_the_condition_cannot_be_asked_again_it_is_named() -> None:
-    """As with a subquery: the scan says which files it read, and no more."""
+def test_a_condition_that_is_not_repeatable_is_named() -> None:
+    """The scan records only its files, as for a subquery."""
     first = created(LOW, protocol=VECTORS, described=SERIALIZABLE)
     ours = first.read(id_is(5), LOW)
     other = rival_of(first)
     other.read(id_is(500), name="MERGE").commit([add("w", ids=(5, 5))])
     error = lost(ours, remove(LOW), add("low2"))
-    assert error.advice == advice.ASKED_ONCE
+    assert error.advice == advice.NOT_REPEATABLE
     assert "subquery" in str(error)
 
 
-def test_who_reads_the_whole_table_is_told_so() -> None:
+def test_a_read_of_the_whole_table_is_named() -> None:
     first = created(LOW, described=SERIALIZABLE)
     replacing = first.table.begin(Operation(name="WRITE", parameters={"mode": "Overwrite"}))
     comparing = first.begin("UPDATE")
@@ -99,7 +99,7 @@ def test_who_reads_the_whole_table_is_told_so() -> None:
     assert error.advice == advice.WHOLE_TABLE + advice.READS_ALL, "bug B76"
 
 
-def test_a_cycle_is_told_without_a_condition_to_write() -> None:
+def test_a_cycle_has_no_advice_on_conditions() -> None:
     first = created(LOW, HIGH)
     ours = first.read(id_is(5), LOW)
     rival_of(first).append(add("w", ids=(5, 5)))
@@ -109,7 +109,7 @@ def test_a_cycle_is_told_without_a_condition_to_write() -> None:
     assert error.advice == advice.CYCLE
 
 
-def test_a_compaction_that_left_no_word_is_told() -> None:
+def test_a_compaction_without_row_map_is_named() -> None:
     first = created(LOW, HIGH)
     ours = first.read(id_is(5), LOW)
     rival_of(first).optimize([LOW, HIGH], [add("both", ids=(0, 109), rows=20)])
@@ -129,7 +129,7 @@ def test_time_that_ran_out_names_no_setting_that_does_not_exist() -> None:
     assert error.advice == advice.TOO_LONG
 
 
-def test_identity_columns_are_told_of_rows_and_not_of_metadata() -> None:
+def test_advice_on_identity_columns_is_about_rows() -> None:
     identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
     schema = StructType([StructField("id", LongType(), True, identity)])
     first = created(LOW, protocol=features("identityColumns"), described=metadata(schema))
@@ -141,7 +141,7 @@ def test_identity_columns_are_told_of_rows_and_not_of_metadata() -> None:
     assert "changed the table's metadata" not in str(error)
 
 
-def test_a_new_schema_is_told_by_its_columns() -> None:
+def test_a_new_schema_is_described_by_its_columns() -> None:
     first = created(LOW)
     ours = first.begin()
     below = StructType([*(field for field in SCHEMA.fields if field.name != "value"), StructField("a b", StringType())])

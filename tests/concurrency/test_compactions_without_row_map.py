@@ -56,7 +56,7 @@ def set_v(value: int) -> Change:
 )
 @pytest.mark.parametrize("manner", [Manner(), Manner(statistics="counts"), Manner(whole_files=True)], ids=str)
 def test_no_reason_to_refuse(level: str, compactions: list[Statement], ours: Statement, manner: Manner) -> None:
-    """No row has changed, so whatever ours does it may do: behind one compaction, and behind a chain of them."""
+    """No row has changed, so no statement conflicts: after one compaction, and after several."""
     alone = Scene(level, SIX[:3], SIX[3:], manner=manner)
     alone.lands(ours)
     scene = Scene(level, SIX[:3], SIX[3:], manner=manner)
@@ -66,7 +66,7 @@ def test_no_reason_to_refuse(level: str, compactions: list[Statement], ours: Sta
 
 @pytest.mark.parametrize("seed", range(150))
 def test_compactions_alone_refuse_nobody(seed: int) -> None:
-    """Any statement that can be asked again, behind compactions of every sort and no other winners."""
+    """Any statement with repeatable conditions, after compactions of every kind and no other winners."""
     rng = random.Random(seed)
     changes = Mix(kinds={"delete": 1, "update": 1, "guarded": 1, "insert select": 1, "merge": 2})
     moves = Mix(kinds={"foreign": 2, "zorder": 1, "optimize": 1, "purge": 1})
@@ -84,11 +84,11 @@ def test_compactions_alone_refuse_nobody(seed: int) -> None:
 @COMPACTIONS
 def test_a_row_that_was_read_and_left_alone(level: str, compactions: list[Statement]) -> None:
     """It is followed too: who changes it behind the compaction is in the way, who changes another row is not."""
-    told: list[tuple[Statement, type[Exception], str]] = [
+    cases: list[tuple[Statement, type[Exception], str]] = [
         (Update(key(4), set_v(0)), ConcurrentAppendException, "k = 4, v = 0"),
         (Delete(key(4)), ConcurrentDeleteReadException, "k = 4, v = 4"),
     ]
-    for winner, kind, row in told:
+    for winner, kind, row in cases:
         error = Scene(level, SIX[:3], SIX[3:]).meets(RAISES_LOW, *compactions, winner)
         assert type(error) is kind
         assert error.reason is ConflictReason.ROW_LEVEL_CHANGES
@@ -107,7 +107,7 @@ def test_a_row_that_ours_changes(level: str, compactions: list[Statement]) -> No
 @BOTH_LEVELS
 @COMPACTIONS
 def test_a_file_that_goes_whole(level: str, compactions: list[Statement]) -> None:
-    """Whether it took a row with it that ours had read is asked of its rows."""
+    """The condition is evaluated for its rows, to find whether ours had read one of them."""
     reader = InsertSelect(key(4), set_v(0))
     for winner, refused in ((Delete(Where("k", ">=", 4)), True), (Delete(Where("k", "<", 2)), False)):
         error = Scene(level, SIX[:3], SIX[3:]).meets(reader, *compactions, winner)
@@ -140,9 +140,9 @@ def test_an_append_that_ours_stands_before_and_that_was_moved() -> None:
 
 
 @BOTH_LEVELS
-def test_a_condition_that_cannot_be_asked_again(level: str) -> None:
-    """Of a file that another engine has written any row may be one that ours had read."""
-    manner = Manner(asks_again=False)
+def test_a_condition_that_cannot_be_evaluated_again(level: str) -> None:
+    """Any row of a file that another engine has written may be one that ours had read."""
+    manner = Manner(reevaluates=False)
     reader = InsertSelect(key(4), set_v(0))
     assert Scene(level, SIX[:3], SIX[3:], manner=manner).meets(reader, FOREIGN) is None
     error = Scene(level, SIX[:3], SIX[3:], manner=manner).meets(reader, FOREIGN, Delete(key(0)))
@@ -150,9 +150,9 @@ def test_a_condition_that_cannot_be_asked_again(level: str) -> None:
 
 
 @BOTH_LEVELS
-def test_rows_that_were_never_told(level: str) -> None:
-    """A reader that did not note which rows it found, and can ask: only those rows count."""
-    manner = Manner(told_rows=False)
+def test_scans_without_rows(level: str) -> None:
+    """A reader that did not record its rows, with a repeatable condition: only the rows that satisfy it count."""
+    manner = Manner(names_rows=False)
     reader = InsertSelect(key(4), set_v(0))
     assert Scene(level, SIX, manner=manner).meets(reader, Delete(key(3))) is None
     error = Scene(level, SIX, manner=manner).meets(reader, Delete(Where("k", ">=", 3)))

@@ -82,7 +82,7 @@ def fails(rows: Sequence[RowsOfFile]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("describe", "told"),
+    ("describe", "texts"),
     [
         (None, ("row 3 of f0.parquet",)),
         (fails, ("row 3 of f0.parquet",)),
@@ -90,10 +90,10 @@ def fails(rows: Sequence[RowsOfFile]) -> list[str]:
         (lambda rows: ["x" * 10_000], ("x" * 299 + "…",)),
         (lambda rows: ["a", "b", "c", "d"], ("a", "b", "c")),
     ],
-    ids=["nobody to ask", "files are gone", "nothing is told", "too long", "too many"],
+    ids=["no function", "files are gone", "no text", "too long", "too many"],
 )
-def test_the_conflict_is_told_whatever_becomes_of_its_rows(
-    describe: Callable[[Sequence[RowsOfFile]], Sequence[str]] | None, told: tuple[str, ...]
+def test_the_conflict_is_raised_also_if_its_rows_cannot_be_read(
+    describe: Callable[[Sequence[RowsOfFile]], Sequence[str]] | None, texts: tuple[str, ...]
 ) -> None:
     scene = Scene("Serializable", SIX)
     ours = scene.begins(Delete(key(3)))
@@ -101,30 +101,30 @@ def test_the_conflict_is_told_whatever_becomes_of_its_rows(
     scene.lands(Delete(key(3)))
     with pytest.raises(ConcurrentDeleteDeleteException) as raised:
         ours.commit()
-    assert raised.value.example_keys == told
+    assert raised.value.example_keys == texts
 
 
 def test_rows_are_read_once_and_only_for_a_conflict() -> None:
-    """Behind three winners, in three files; and never for a commit that lands."""
-    asked: list[Sequence[RowsOfFile]] = []
+    """Rows are described once after three winners, in three files; and never for a commit without a conflict."""
+    calls: list[Sequence[RowsOfFile]] = []
     scene = Scene("Serializable", SIX[:2], SIX[2:4], SIX[4:])
 
     def describe(rows: Sequence[RowsOfFile]) -> list[str]:
-        asked.append(rows)
+        calls.append(rows)
         return ["a row"]
 
     lands, loses = scene.begins(Delete(key(0))), scene.begins(Delete(Where("v", ">=", 1)))
     lands.transaction.describe_rows = loses.transaction.describe_rows = describe
     scene.lands(Update(key(1), set_v(0)), Update(key(3), set_v(0)), Update(key(5), set_v(0)))
     lands.commit()
-    assert asked == []
+    assert calls == []
     with pytest.raises(ConcurrentDeleteDeleteException):
         loses.commit()
-    ((rows,),) = asked
+    ((rows,),) = calls
     assert (rows.file.path, list(rows.positions or ())) == ("f0.parquet", [1])
 
 
-def test_given_when_the_transaction_begins() -> None:
+def test_describe_rows_is_an_argument_of_begin() -> None:
     transaction = Scene("Serializable", SIX).played.table.begin(Operation(name="DELETE"), describe_rows=fails)
     assert transaction.describe_rows is fails
 
@@ -143,8 +143,8 @@ def test_no_rows_where_files_decide() -> None:
 
 @BOTH_LEVELS
 def test_rows_that_nobody_could_find_again(level: str) -> None:
-    """Another engine moved them: those that ours wanted to change are shown as they stood."""
-    scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(asks_again=False))
+    """Another engine moved them: those that ours wanted to change are shown by their old positions."""
+    scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(reevaluates=False))
     error = scene.meets(Delete(key(4)), Optimize(leaves_word=False))
     assert isinstance(error, ConcurrentDeleteDeleteException)
     assert error.reason is ConflictReason.UNMAPPED_REWRITE

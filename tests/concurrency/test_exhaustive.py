@@ -18,13 +18,13 @@ from concurrency.played_table import Manner
 from concurrency.statements import InsertAbsent, Numbered, Optimize, ReplaceWhere, Restore, Rewriting, Statement, Update
 from concurrency.wrong_rules import WRONG_RULES
 
-Tell = Callable[[str, object], None]
+RecordProperty = Callable[[str, object], None]
 
 MANNERS = [
     Manner(statistics="counts"),
     Manner(statistics="nothing"),
-    Manner(asks_again=False),
-    Manner(told_rows=False),
+    Manner(reevaluates=False),
+    Manner(names_rows=False),
     Manner(whole_files=True, tracks_rows=True),
     Manner(vectors=False),
 ]
@@ -37,7 +37,7 @@ LEVEL_TODAY = LEVELS[datetime.datetime.now(datetime.UTC).date().toordinal() % le
 
 
 @pytest.mark.long
-def test_three_statements_of_all_kinds(record_property: Tell) -> None:
+def test_three_statements_of_all_kinds(record_property: RecordProperty) -> None:
     explored = explore(LEVEL_TODAY, ALL_KINDS, statements=3, begun_by=ALL_KINDS[TODAY::DAYS])
     record_property(
         "told",
@@ -50,7 +50,9 @@ def test_three_statements_of_all_kinds(record_property: Tell) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("manner", [Manner(describes=True), Manner(describes=True, tracks_rows=True)], ids=str)
-def test_two_statements_on_rows_and_on_descriptions(level: str, manner: Manner, record_property: Tell) -> None:
+def test_two_statements_on_rows_and_on_descriptions(
+    level: str, manner: Manner, record_property: RecordProperty
+) -> None:
     explored = explore(level, DESCRIPTION_KINDS, statements=2, manner=manner)
     record_property(
         "told", f"every pair of statements of {len(DESCRIPTION_KINDS)} kinds, {level}, {manner}: {explored}"
@@ -60,7 +62,7 @@ def test_two_statements_on_rows_and_on_descriptions(level: str, manner: Manner, 
 
 
 @pytest.mark.long
-def test_three_statements_on_rows_and_on_descriptions(record_property: Tell) -> None:
+def test_three_statements_on_rows_and_on_descriptions(record_property: RecordProperty) -> None:
     explored = explore(
         LEVEL_TODAY,
         DESCRIPTION_KINDS,
@@ -79,7 +81,7 @@ def test_three_statements_on_rows_and_on_descriptions(record_property: Tell) -> 
 @pytest.mark.parametrize(
     "manner", [*MANNERS[:2], *(pytest.param(manner, marks=pytest.mark.long) for manner in MANNERS[2:])], ids=str
 )
-def test_two_statements_of_all_kinds(level: str, manner: Manner, record_property: Tell) -> None:
+def test_two_statements_of_all_kinds(level: str, manner: Manner, record_property: RecordProperty) -> None:
     explored = explore(level, ALL_KINDS, statements=2, manner=manner)
     record_property("told", f"every pair of statements of {len(ALL_KINDS)} kinds, {level}, {manner}: {explored}")
     assert explored.problems == []
@@ -94,10 +96,10 @@ def test_no_kind_is_left_out() -> None:
     assert {merge.orphans for merge in merges if merge.not_in_source} == {"delete", "update"}
     assert {merge.inserts for merge in merges} == {merge.tells_changes for merge in merges} == {True, False}
     optimizes = [kind for kind in ALL_KINDS if isinstance(kind, Optimize)]
-    assert {(each.leaves_word, each.ordered) for each in optimizes} == {
+    assert {(optimize.leaves_word, optimize.ordered) for optimize in optimizes} == {
         (a, b) for a in (True, False) for b in (True, False)
     }
-    assert any(each.purges for each in optimizes)
+    assert any(optimize.purges for optimize in optimizes)
     assert any(isinstance(kind, Update) and kind.change.column == "k" for kind in ALL_KINDS)
     assert {type(kind.statement).__name__ for kind in ALL_KINDS if isinstance(kind, Rewriting)} == {"Delete", "Update"}
     assert {str(kind.where) for kind in ALL_KINDS if isinstance(kind, ReplaceWhere)} >= {"true"}

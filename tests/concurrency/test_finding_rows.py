@@ -11,7 +11,7 @@ import pytest
 from pyroaring import BitMap64
 
 from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.row_access import RowPositions, checked_places
+from anabranch.transaction.rows.row_access import RowPositions, checked_positions
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS, run
 from concurrency.judges import violations
@@ -78,8 +78,8 @@ def test_rows_that_are_not_there_any_more() -> None:
         numbers, positions = zip(*pairs, strict=True)
         return [RowPositions(outputs=np.array(numbers, dtype=np.int64), positions=np.array(positions, dtype=np.uint64))]
 
-    assert checked_places(places((0, 1), (0, 2)), rows, outputs) is not None
-    assert checked_places(None, rows, outputs) is None
-    assert checked_places(places((0, 1)), rows, outputs) is None
-    assert checked_places(places((0, 1), (0, 1)), rows, outputs) is None
-    assert checked_places(places((0, 1), (1, 0)), rows, outputs) is None
+    assert checked_positions(places((0, 1), (0, 2)), rows, outputs) is not None
+    assert checked_positions(None, rows, outputs) is None
+    assert checked_positions(places((0, 1)), rows, outputs) is None
+    assert checked_positions(places((0, 1), (0, 1)), rows, outputs) is None
+    assert checked_positions(places((0, 1), (1, 0)), rows, outputs) is None

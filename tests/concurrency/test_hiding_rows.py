@@ -60,7 +60,7 @@ def test_a_file_that_does_not_say_how_many_rows_it_has() -> None:
 
 @pytest.mark.parametrize("position", [3, 10, 11])
 def test_rows_that_are_not_there(position: int) -> None:
-    """Hidden before, or beyond the end: somebody's rows would be lost without a word."""
+    """Hidden before, or beyond the end: another writer's change would be lost silently."""
     _, first = hidden(add("a", rows=10), 3)
     assert isinstance(first, AddFile)
     with pytest.raises(RowsNotLiveError) as raised:

@@ -1,4 +1,4 @@
-"""Which pairs of operations conflict: the matrix of the concurrency page, cell by cell, whoever comes first."""
+"""Which pairs of operations conflict: the matrix of the concurrency page, cell by cell, in both orders."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ INSERTS: dict[str, Callable[[int], Statement]] = {
 
 
 def conflict(level: str, ours: Statement, winner: Statement, *, vectors: bool = True) -> type[Exception] | None:
-    """What ours is told behind the winner. Every file hides a row where it can, so that there is something to purge."""
+    """The conflict of ours with the winner. Every file hides a row where it can, so that there is something to purge."""
     scene = Scene(level, *FILES, manner=Manner(vectors=vectors))
     if vectors:
         scene.lands(Delete(Where("k", "=", 0)), Delete(Where("k", "=", 5)))
@@ -77,12 +77,12 @@ def test_insert_behind_a_change(level: str, vectors: bool, change: str, key: int
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("key", [OURS, SAME_FILE, OTHER_FILE, NEW])
 def test_a_change_behind_an_insert(level: str, vectors: bool, change: str, key: int) -> None:
-    """WriteSerializable: never. Serializable: over the same row; without vectors, where statistics don't tell."""
-    told = conflict(level, CHANGES[change](OURS), INSERTS["INSERT"](key), vectors=vectors)
-    # What a MERGE looks for is in its source, of which bounds of files tell nothing.
+    """WriteSerializable: never. Serializable: over the same row; without vectors, where statistics do not exclude it."""
+    error = conflict(level, CHANGES[change](OURS), INSERTS["INSERT"](key), vectors=vectors)
+    # A MERGE searches for the keys of its source, which bounds of files do not exclude.
     may_be_the_same_row = key == OURS or (change == "MERGE" and not vectors)
     refused = level == "Serializable" and may_be_the_same_row
-    assert told is (ConcurrentAppendException if refused else None)
+    assert error is (ConcurrentAppendException if refused else None)
 
 
 @BOTH_LEVELS
@@ -90,10 +90,10 @@ def test_a_change_behind_an_insert(level: str, vectors: bool, change: str, key: 
 @pytest.mark.parametrize("key", [OURS, SAME_FILE, OTHER_FILE, NEW])
 def test_changes_of_rows(level: str, ours: str, winner: str, key: int) -> None:
     """Only over the same row. A MERGE that inserts the key of a row that is not there is no such case."""
-    told = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key))
-    # What the winner wrote is told before what it took.
+    error = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key))
+    # Rows that the winner added are reported before rows that it deleted.
     expected = ConcurrentDeleteDeleteException if winner == "DELETE" else ConcurrentAppendException
-    assert told is (expected if key == OURS else None)
+    assert error is (expected if key == OURS else None)
 
 
 @BOTH_LEVELS
@@ -110,9 +110,9 @@ def test_a_row_that_one_changes_and_the_other_reads(level: str) -> None:
 @pytest.mark.parametrize(("ours", "winner"), list(itertools.product(["UPDATE", "DELETE"], ["UPDATE", "DELETE"])))
 @pytest.mark.parametrize("key", [OURS, SAME_FILE, OTHER_FILE])
 def test_changes_of_files(level: str, ours: str, winner: str, key: int) -> None:
-    """Without vectors: over the same files, as far as statistics tell files apart."""
-    told = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key), vectors=False)
-    assert told is (None if key == OTHER_FILE else ConcurrentAppendException)
+    """A conflict without vectors is over the same files, unless statistics exclude it."""
+    error = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key), vectors=False)
+    assert error is (None if key == OTHER_FILE else ConcurrentAppendException)
 
 
 @BOTH_LEVELS
@@ -120,8 +120,8 @@ def test_changes_of_files(level: str, ours: str, winner: str, key: int) -> None:
 @pytest.mark.parametrize("pair", [("MERGE", "UPDATE"), ("UPDATE", "MERGE"), ("MERGE", "MERGE")], ids=" behind ".join)
 def test_merges_of_files(level: str, key: int, pair: tuple[str, str]) -> None:
     ours, winner = pair
-    told = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key), vectors=False)
-    assert told is ConcurrentAppendException
+    error = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key), vectors=False)
+    assert error is ConcurrentAppendException
 
 
 @BOTH_LEVELS
@@ -129,7 +129,7 @@ def test_merges_of_files(level: str, key: int, pair: tuple[str, str]) -> None:
 @pytest.mark.parametrize("rearrangement", REARRANGEMENTS)
 @pytest.mark.parametrize("key", [OURS, OTHER_FILE, NEW])
 def test_rearrangements_beside_changes(level: str, change: str, rearrangement: str, key: int) -> None:
-    """Never, whoever comes first."""
+    """They never conflict, in either order."""
     assert conflict(level, CHANGES[change](key), REARRANGEMENTS[rearrangement]) is None
     assert conflict(level, REARRANGEMENTS[rearrangement], CHANGES[change](key)) is None
 
@@ -145,7 +145,7 @@ def test_rearrangements_beside_one_another(level: str, ours: str, winner: str) -
 @WITH_AND_WITHOUT
 @pytest.mark.parametrize("rearrangement", ["OPTIMIZE", "OPTIMIZE of one file", "OPTIMIZE ZORDER"])
 def test_rearrangements_beside_inserts(level: str, vectors: bool, rearrangement: str) -> None:
-    """Never, whoever comes first."""
+    """They never conflict, in either order."""
     insert, optimize = INSERTS["INSERT"](OURS), REARRANGEMENTS[rearrangement]
     assert conflict(level, insert, optimize, vectors=vectors) is None
     assert conflict(level, optimize, insert, vectors=vectors) is None

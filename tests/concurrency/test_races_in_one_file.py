@@ -32,7 +32,7 @@ def set_v(value: int) -> Change:
 
 @BOTH_LEVELS
 def test_deletes_of_different_rows(level: str) -> None:
-    """Covers race 1: both land, and the vector is the union."""
+    """Covers race 1: both commit, and the vector is the union."""
     scene = Scene(level, SIX)
     assert scene.meets(Delete(key(0)), Delete(key(1))) is None
     assert set(keys(scene)) == {2, 3, 4, 5}
@@ -67,7 +67,7 @@ def test_updates_of_one_row_in_different_columns(level: str) -> None:
 @BOTH_LEVELS
 @pytest.mark.parametrize("swapped", [False, True])
 def test_update_and_delete_of_one_row(level: str, swapped: bool) -> None:
-    """Covers race 5. What an UPDATE wrote is told before what it took."""
+    """Covers race 5. Rows that an UPDATE added are reported before rows that it deleted."""
     pair: list[Statement] = [Update(key(2), set_v(10)), Delete(key(2))]
     ours, winner = reversed(pair) if swapped else pair
     kind = ConcurrentAppendException if swapped else ConcurrentDeleteDeleteException
@@ -118,7 +118,7 @@ def test_a_file_that_a_winner_empties(level: str) -> None:
     scene = Scene(level, SIX[:3], SIX[3:])
     assert scene.meets(Delete(key(1)), Delete(Where("k", "<", 3))) is not None
     scene = Scene(level, SIX[:3], SIX[3:])
-    assert scene.meets(Delete(Where("v", "=", 4, told=False)), Delete(Where("k", "<", 3))) is None
+    assert scene.meets(Delete(Where("v", "=", 4, is_predicate=False)), Delete(Where("k", "<", 3))) is None
     assert set(keys(scene)) == {3, 5}
 
 
@@ -133,7 +133,7 @@ def test_together_they_empty_a_file(level: str) -> None:
 
 @BOTH_LEVELS
 def test_a_union_too_large_for_the_log(level: str) -> None:
-    """Covers race 12: both vectors stand in the log, their union in a file."""
+    """Covers race 12: both vectors are in the log, their union in a file."""
     rows = [Row(number, number * 7919 % 40) for number in range(4_000)]
     scene = Scene(level, rows)
     running = scene.begins(Delete(Where("v", "=", 1)))
@@ -191,7 +191,7 @@ def _vectors_of(log: bytes) -> list[DeletionVectorDescriptor]:
 
 @BOTH_LEVELS
 def test_change_files_of_a_commit_that_was_rebased(level: str) -> None:
-    """Covers race 82 in memory: they tell the rows of ours, and stay as they are whatever the winner did."""
+    """Covers race 82 in memory: they describe the rows of ours, and do not depend on the winner."""
     scene = Scene(level, SIX)
     running = scene.begins(Delete(key(0)))
     scene.lands(Delete(key(1)))

@@ -69,16 +69,16 @@ def test_a_matching_insert() -> None:
 
 
 @BOTH_LEVELS
-@pytest.mark.parametrize("manner", [Manner(), Manner(statistics="counts"), Manner(asks_again=False)], ids=str)
+@pytest.mark.parametrize("manner", [Manner(), Manner(statistics="counts"), Manner(reevaluates=False)], ids=str)
 def test_an_insert_that_does_not_match(level: str, manner: Manner) -> None:
-    """Covers races 19 and 33: statistics tell, or asking the condition of the new rows."""
+    """Covers races 19 and 33: statistics decide, or the condition for the new rows."""
     scene = Scene(level, SIX, manner=manner)
     assert scene.meets(Delete(FIVE_OR_MORE), Insert((Row(9, 0),))) is None
 
 
 def test_neither_statistics_nor_a_condition_to_ask() -> None:
     """Covers race 33: in doubt there is a conflict."""
-    blind = Manner(statistics="counts", asks_again=False)
+    blind = Manner(statistics="counts", reevaluates=False)
     error = Scene("Serializable", SIX, manner=blind).meets(Delete(FIVE_OR_MORE), Insert((Row(9, 0),)))
     assert error is not None
     assert error.reason is ConflictReason.WITHOUT_HINT
@@ -89,7 +89,7 @@ def test_neither_statistics_nor_a_condition_to_ask() -> None:
     "winner", [InsertSelect(key(5), Change("k", 3, True)), Merge((Row(8, 8),))], ids=["INSERT SELECT", "MERGE"]
 )
 def test_an_insert_that_read_the_table_first(level: str, winner: InsertSelect | Merge) -> None:
-    """Covers races 20 and 21: not blind, so nobody may stand before it."""
+    """Covers races 20 and 21: not blind, so ours may not be ordered before it."""
     assert isinstance(Scene(level, SIX).meets(Update(FIVE_OR_MORE, set_v(0)), winner), ConcurrentAppendException)
 
 
@@ -132,7 +132,7 @@ def test_write_skew(level: str) -> None:
 @BOTH_LEVELS
 def test_write_skew_of_three(level: str) -> None:
     """Covers race 26: each of three depends on the next."""
-    ring = [Update(key(place), set_v(10 + place), unless=Where("v", "=", 10 + (place + 1) % 3)) for place in range(3)]
+    ring = [Update(key(index), set_v(10 + index), unless=Where("v", "=", 10 + (index + 1) % 3)) for index in range(3)]
     scene = Scene(level, SIX[:1], SIX[1:2], SIX[2:3])
     first, second, third = map(scene.begins, ring)
     assert scene.ends(first) is None
@@ -157,17 +157,17 @@ def test_a_phantom_that_came_and_went(level: str) -> None:
 
 @BOTH_LEVELS
 def test_a_condition_that_is_not_deterministic(level: str) -> None:
-    """Covers race 29: whatever changes in the files it opened is a conflict, as it is without vectors."""
-    told_nothing = Manner(told_rows=False, asks_again=False)
-    scene = Scene(level, SIX, manner=told_nothing)
-    ours = scene.begins(Delete(Where("k", "=", 0, told=False)))
+    """Covers race 29: every change in the files that it opened is a conflict, as without vectors."""
+    files_only = Manner(names_rows=False, reevaluates=False)
+    scene = Scene(level, SIX, manner=files_only)
+    ours = scene.begins(Delete(Where("k", "=", 0, is_predicate=False)))
     scene.lands(Delete(key(5)))
     assert isinstance(scene.ends(ours), ConcurrentDeleteReadException)
 
 
 @BOTH_LEVELS
 def test_bounds_of_a_file_with_a_vector(level: str) -> None:
-    """Covers race 34: they still speak of a row that is hidden; asking the rows that are left tells."""
+    """Covers race 34: they still include a hidden row; the condition is evaluated for the rows that are left."""
     scene = Scene(level, SIX)
     ours = scene.begins(Delete(FIVE_OR_MORE))
     scene.lands(Merge((Row(8, 0), Row(9, 9))), Delete(key(9)))

@@ -34,7 +34,7 @@ def test_two_upserts_of_one_new_key(level: str) -> None:
 
 
 def test_a_blind_insert_of_the_key() -> None:
-    """Covers race 37: under WriteSerializable the key is there twice, since MERGE stands before the INSERT."""
+    """Covers race 37: under WriteSerializable the key is there twice, since MERGE is ordered before the INSERT."""
     insert, merge = Insert((Row(9, 1),)), Merge((Row(9, 2),))
     assert isinstance(Scene("Serializable", SIX).meets(merge, insert), ConcurrentAppendException)
     scene = Scene("WriteSerializable", SIX)
@@ -85,7 +85,7 @@ def test_a_row_for_when_not_matched_by_source() -> None:
 
 @BOTH_LEVELS
 def test_the_source_is_lost(level: str) -> None:
-    """Covers race 42, as far as it shows here: a condition that can be asked no more is in doubt a conflict."""
+    """Covers race 42, as far as it shows here: a condition that cannot be evaluated any more is a conflict."""
     scene = Scene(level, SIX)
     ours = scene.begins(Merge((Row(0, 9), Row(8, 8))))
     transaction = scene.played.table.begin(ours.transaction.operation)
@@ -94,7 +94,7 @@ def test_the_source_is_lost(level: str) -> None:
         Unknown("source.k = target.k"),
         files=[add.key for add in adds],
         rows={adds[0].key: by_file([(0, 0)], frozenset({0}))[0]},
-        again=lambda asked: [None for _ in asked],
+        reevaluate=lambda rows: [None for _ in rows],
     )
     scene.lands(Merge((Row(9, 9),)))
     with pytest.raises(ConcurrentAppendException):
@@ -112,7 +112,7 @@ def test_the_source_reads_the_table(level: str) -> None:
         five.predicate,
         files=[add.key for add in adds],
         rows={adds[0].key: by_file([(0, 5)], frozenset({0}))[0]},
-        again=scene.played.asking(five),
+        reevaluate=scene.played.evaluator(five),
     )
     scene.lands(Update(key(5), Change("v", 0, False)))
     with pytest.raises(ConcurrentDeleteReadException) as raised:

@@ -9,10 +9,10 @@ import pytest
 from pyroaring import BitMap64
 
 from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConflictReason
-from anabranch.transaction.conflicts.row_map import MOVED_TO_TAG
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
+from anabranch.transaction.rows.row_map import MOVED_TO_TAG
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.merging import Merge
@@ -89,7 +89,7 @@ def test_two_optimizes_of_overlapping_files(level: str) -> None:
 
 @BOTH_LEVELS
 def test_only_the_bins_in_the_way_are_dropped(level: str) -> None:
-    """What is left of an OPTIMIZE lands, and says what is to be done again."""
+    """The bins of an OPTIMIZE that are left are committed, and the others returned."""
     scene = Scene(level, SIX[:2], SIX[2:4], SIX[4:])
     one, two = scene.begins(Optimize((0,))), scene.begins(Optimize((1, 2)))
     transaction = scene.played.table.begin(Operation(name="OPTIMIZE"))
@@ -120,7 +120,7 @@ def test_deletes_and_optimizes_in_turns(level: str) -> None:
 
 
 def test_optimize_swallows_an_append() -> None:
-    """Covers race 54: a DELETE that stands before the append deletes none of its rows."""
+    """Covers race 54: a DELETE that is ordered before the append deletes none of its rows."""
     for optimize in (Optimize(rows_per_file=7), FOREIGN):
         scene = Scene("WriteSerializable", SIX)
         error = scene.meets(Delete(Where("v", ">=", 4)), Insert((Row(8, 8), Row(9, 9))), optimize)
@@ -166,7 +166,7 @@ def test_another_engines_compaction(level: str) -> None:
     error = scene.meets(Delete(Where("v", ">=", 4)), Merge((Row(9, 0),)), FOREIGN)
     assert isinstance(error, ConcurrentDeleteDeleteException)
     assert error.reason is ConflictReason.UNMAPPED_REWRITE
-    scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(asks_again=False))
+    scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(reevaluates=False))
     assert scene.meets(Delete(Where("v", ">=", 4)), FOREIGN) is not None
 
 
@@ -225,7 +225,9 @@ def test_partitioned_table() -> None:
     def deleting(position: int, seed: int) -> Any:
         transaction = rival_of(first, seed=seed).begin("DELETE")
         rows = BitMap64([position])
-        transaction.record_scan(date_is("a"), files=[file.key], rows={file.key: rows}, again=lambda asked: [None])
+        transaction.record_scan(
+            date_is("a"), files=[file.key], rows={file.key: rows}, reevaluate=lambda rows_of_files: [None]
+        )
         actions = hide_rows([RowsOfFile(file=file, positions=rows)], transaction.vectors, removed_at_ms=0)
         return lambda: transaction.commit(actions, deleted_rows={file.key: rows})
 

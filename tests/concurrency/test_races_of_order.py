@@ -25,13 +25,13 @@ def key(value: int) -> Where:
 
 
 def behind(*winners: Statement) -> tuple[Scene, Exception | None]:
-    """A DELETE that stands before the append, if it may, behind these winners."""
+    """The conflict of a DELETE that may be ordered before the append, after these winners."""
     scene = Scene(RELAXED, SIX)
     return scene, scene.meets(Delete(HIGH), *winners)
 
 
 def test_three_that_follow_one_another_in_a_circle() -> None:
-    """Covers race 63: the append, then who read it, then ours, which stands before the append."""
+    """Covers race 63: the append, then its reader, then ours, which is ordered before the append."""
     _, error = behind(APPEND, InsertSelect(HIGH, Change("v", 0, False)))
     assert isinstance(error, ConcurrentAppendException)
     assert error.reason is ConflictReason.REORDER_CYCLE

@@ -1,4 +1,4 @@
-"""RESTORE that lands first: rows come back in files that ours reads, changes or takes out whole."""
+"""RESTORE that commits first: rows come back in files that ours reads, changes or removes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_row_that_came_back_outlives_a_delete_of_all_that_its_file_had_shown(l
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_row_that_came_back_is_not_taken_with_a_file_of_unknown_length(level: str) -> None:
-    """No vector can hide "all but this one" of a file whose rows nobody has counted."""
+    """No vector can hide "all but this one" of a file without a row count."""
     scene = Scene(level, [Row(1, 2), Row(1, 3)], manner=UNCOUNTED)
     scene.lands(Foreign(Delete(V_IS_2), counts=False))
     assert isinstance(scene.meets(Delete(V_IS_3), Restore()), ConcurrentDeleteDeleteException)
@@ -92,7 +92,7 @@ def test_overwrites_and_restores_stand_behind_an_optimize(level: str, optimize: 
 
 
 def test_hiding_rows_of_a_file_that_says_no_count_is_refused() -> None:
-    """The protocol asks for `numRecords` wherever there is a vector."""
+    """The protocol demands `numRecords` for every file with a vector."""
     file = add("a", ids=None)
     first = created(file, protocol=features("appendOnly", "invariants", "deletionVectors"))
     hidden = add("a", ids=None, vector="v")

@@ -23,7 +23,7 @@ def v_is(value: int) -> Delete:
 
 
 def vacuum(scene: Scene, *, hours: float) -> list[str]:
-    """What went, with nobody warning of the retention."""
+    """The files that a VACUUM deleted, with a retention check that is off."""
     played = scene.played
     target = Target(delta_log=played.table, store=played.store, clock=played.clock, settings=SETTINGS)
     return target.with_settings(checks_retention=False).vacuum(hours=hours).plan.paths

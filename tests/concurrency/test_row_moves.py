@@ -9,9 +9,9 @@ import pytest
 from pyroaring import BitMap64
 
 from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.transaction.conflicts.row_map import Moves, Run, checked_moves, moved_to_tags, runs_of
+from anabranch.transaction.rows.row_map import Moves, Run, checked_moves, moved_to_tags, runs_of
 
-Place = tuple[str, int]
+OutputRow = tuple[str, int]
 
 
 def source(path: str, runs: list[Run]) -> RemoveFile:
@@ -40,20 +40,20 @@ def test_every_row_is_followed(seed: int) -> None:
         for path, _ in outputs
     ]
     removes = [
-        (source(path, found), count - len(hidden[path]))
-        for (path, count), found in zip(rows.items(), runs, strict=True)
+        (source(path, runs_of_source), count - len(hidden[path]))
+        for (path, count), runs_of_source in zip(rows.items(), runs, strict=True)
     ]
 
-    moves = checked_moves(removes, [output(*each) for each in outputs], in_outputs)
+    moves = checked_moves(removes, [output(*written) for written in outputs], in_outputs)
 
     assert isinstance(moves, Moves)
     for path, count in rows.items():
-        asked = [row for row in range(count) if row not in hidden[path] and rng.random() < 0.6]
+        chosen = [row for row in range(count) if row not in hidden[path] and rng.random() < 0.6]
         expected: dict[str, set[int]] = {}
-        for row in asked:
-            target, place = places[path, row]
-            expected.setdefault(target, set()).add(place)
-        moved = moves.moved(BitMap64(asked), source=path, hidden=BitMap64(sorted(hidden[path])))
+        for row in chosen:
+            target, position = places[path, row]
+            expected.setdefault(target, set()).add(position)
+        moved = moves.moved(BitMap64(chosen), source=path, hidden=BitMap64(sorted(hidden[path])))
         assert {target: set(positions) for target, positions in moved.items()} == expected
 
 
@@ -66,19 +66,19 @@ def _split(rng: random.Random, rows: int) -> list[tuple[str, int]]:
     return outputs
 
 
-def _is_hidden(row: Place, hidden: dict[str, set[int]], place: Place, path: str) -> bool:
-    return row[1] in hidden[row[0]] and place[0] == path
+def _is_hidden(row: OutputRow, hidden: dict[str, set[int]], position: OutputRow, path: str) -> bool:
+    return row[1] in hidden[row[0]] and position[0] == path
 
 
 def test_billions_of_rows() -> None:
-    """Covers race 13: only the rows that are asked for cost anything."""
+    """Covers race 13: the cost depends only on the rows that are looked up."""
     rows = 5_000_000_000
     moves = checked_moves(
         [(source("s", [Run(path="o", start=0, count=rows)]), rows)], [output("o", rows)], [BitMap64()]
     )
     assert moves is not None
-    asked = BitMap64([7, 2**32 + 1])
-    assert moves.moved(asked, source="s", hidden=BitMap64()) == {"o": asked}
+    chosen = BitMap64([7, 2**32 + 1])
+    assert moves.moved(chosen, source="s", hidden=BitMap64()) == {"o": chosen}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ IN_MEMORY = ("concurrency", "transaction")
 
 NEED_MORE = {
     30: "`current_date()` is frozen by Spark's session: statements on Spark",
-    31: "conditions on structs, arrays and maps are asked by Spark: statements on Spark. In memory it is shown that files "
+    31: "conditions on structs, arrays and maps are evaluated by Spark: statements on Spark. In memory it is shown that files "
     "which were not opened stay out",
     82: "the change feed of a rebased commit: statements on Spark. In memory it is shown that change files stay as they are",
     89: "readers beside eight writers: processes",
@@ -24,15 +24,17 @@ NEED_MORE = {
 """What memory cannot show, or not all of it, and who does."""
 
 
-def test_every_race_is_covered_or_waits() -> None:
+def test_every_numbered_race_is_covered_or_waits() -> None:
     """Prints the whole list."""
     covered = _covered()
     lines = []
-    for race in RACES:
-        where = sorted(covered.get(race, ()))
-        lines.append(f"{race:3} {', '.join(where) or 'WAITS'}" + (f"; {NEED_MORE[race]}" if race in NEED_MORE else ""))
+    for number in RACES:
+        where = sorted(covered.get(number, ()))
+        lines.append(
+            f"{number:3} {', '.join(where) or 'WAITS'}" + (f"; {NEED_MORE[number]}" if number in NEED_MORE else "")
+        )
     print("\n".join(lines))
-    in_memory = {race for race, where in covered.items() if any(path.startswith(IN_MEMORY) for path in where)}
+    in_memory = {number for number, where in covered.items() if any(path.startswith(IN_MEMORY) for path in where)}
     missing = set(RACES) - in_memory - NEED_MORE.keys()
     assert not missing, f"no test in memory names the races {sorted(missing)}"
     assert NEED_MORE.keys() <= set(RACES)
@@ -49,12 +51,12 @@ def test_numbers_are_read_as_they_are_written() -> None:
 
 def _covered() -> dict[int, set[str]]:
     """The test files that name each race."""
-    found: dict[int, set[str]] = {}
+    covered: dict[int, set[str]] = {}
     for path in TESTS.rglob("test_*.py"):
         for match in DOCSTRINGS.finditer(path.read_text(encoding="utf-8")):
-            for race in _numbers(match[1]):
-                found.setdefault(race, set()).add(str(path.relative_to(TESTS)))
-    return found
+            for number in _numbers(match[1]):
+                covered.setdefault(number, set()).add(str(path.relative_to(TESTS)))
+    return covered
 
 
 def _numbers(text: str) -> set[int]:

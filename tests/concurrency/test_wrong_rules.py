@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from concurrency.trials import first_found
+from concurrency.trials import first_fault
 from concurrency.wrong_rules import WRONG_RULES, WrongRule
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("wrong", WRONG_RULES, ids=lambda wrong: wrong.name)
-def test_a_wrong_rule_is_found(wrong: WrongRule) -> None:
-    """Covers fault F35. It is told as a history of a few steps."""
+def test_a_wrong_rule_is_detected(wrong: WrongRule) -> None:
+    """Covers fault F35. The fault is shown by a history of a few steps."""
     with wrong.in_force():
-        found = first_found(wrong.mix, histories_max=wrong.histories_max, verdict=wrong.verdict)
-    assert found is not None, f"no history of {wrong.histories_max} shows that {wrong.name!r} is wrong"
-    print(f"{wrong.name}\n{found}")
-    assert len(found.history.statements) <= 4
-    assert sum(map(len, found.history.files)) <= 4
+        fault = first_fault(wrong.mix, histories_max=wrong.histories_max, verdict=wrong.verdict)
+    assert fault is not None, f"no history of {wrong.histories_max} shows that {wrong.name!r} is wrong"
+    print(f"{wrong.name}\n{fault}")
+    assert len(fault.history.statements) <= 4
+    assert sum(map(len, fault.history.files)) <= 4

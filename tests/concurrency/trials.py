@@ -15,7 +15,7 @@ from concurrency.shrinking import shrunk
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Found:
+class FaultyHistory:
     """A history that no judge lets pass."""
 
     seed: int
@@ -38,12 +38,12 @@ class Trials:
     refusals: Counter[str]
     needless: int
     """Statements that were refused although they would have done the same at that place."""
-    found: tuple[Found, ...]
+    faults: tuple[FaultyHistory, ...]
 
     def __str__(self) -> str:
         rate = self.histories / self.seconds if self.seconds else 0
         return (
-            f"{self.histories} histories, {rate:.0f} a second: {len(self.found)} violations; {self.commits} commits, "
+            f"{self.histories} histories, {rate:.0f} a second: {len(self.faults)} violations; {self.commits} commits, "
             f"{self.refusals.total()} conflicts, {self.needless} of them needless; {dict(self.refusals)}"
         )
 
@@ -56,21 +56,21 @@ def problems_of(history: History) -> list[str]:
         return [f"{type(error).__name__}: {error}"]
 
 
-def first_found(mix: Mix, *, histories_max: int, verdict: str = "") -> Found | None:
+def first_fault(mix: Mix, *, histories_max: int, verdict: str = "") -> FaultyHistory | None:
     """The first history that shows a fault of which a judge says `verdict`."""
     for seed in range(histories_max):
         history = random_history(random.Random(seed), mix)
         if _shows(history, verdict):
-            return _found(seed, history, verdict)
+            return _faulty_history(seed, history, verdict)
     return None
 
 
-def trials(count: int, *, first_seed: int = 0, mix: Mix = EVERYTHING, found_max: int = 3) -> Trials:
+def trials(count: int, *, first_seed: int = 0, mix: Mix = EVERYTHING, faults_max: int = 3) -> Trials:
     """Run `count` histories, fewer if faults are found."""
     began = time.process_time()
     commits, needless, done = 0, 0, 0
     refusals: Counter[str] = Counter()
-    found: list[Found] = []
+    faults: list[FaultyHistory] = []
     for seed in range(first_seed, first_seed + count):
         history = random_history(random.Random(seed), mix)
         done += 1
@@ -79,14 +79,14 @@ def trials(count: int, *, first_seed: int = 0, mix: Mix = EVERYTHING, found_max:
             tables = table_at_every_version(outcome.played)
             problems = violations(outcome, tables)
         except (DeltaError, AssertionError):
-            found.append(_found(seed, history))
+            faults.append(_faulty_history(seed, history))
         else:
             commits += len(outcome.commits)
-            refusals.update(f"{type(each.error).__name__} {each.error.reason}" for each in outcome.refusals)
-            needless += sum(is_needless(each, tables) for each in outcome.refusals)
+            refusals.update(f"{type(refusal.error).__name__} {refusal.error.reason}" for refusal in outcome.refusals)
+            needless += sum(is_needless(refusal, tables) for refusal in outcome.refusals)
             if problems:
-                found.append(_found(seed, history))
-        if len(found) >= found_max:
+                faults.append(_faulty_history(seed, history))
+        if len(faults) >= faults_max:
             break
     return Trials(
         histories=done,
@@ -94,7 +94,7 @@ def trials(count: int, *, first_seed: int = 0, mix: Mix = EVERYTHING, found_max:
         commits=commits,
         refusals=refusals,
         needless=needless,
-        found=tuple(found),
+        faults=tuple(faults),
     )
 
 
@@ -102,6 +102,6 @@ def _shows(history: History, verdict: str) -> bool:
     return any(verdict in problem for problem in problems_of(history))
 
 
-def _found(seed: int, history: History, verdict: str = "") -> Found:
-    smallest = shrunk(history, lambda each: _shows(each, verdict))
-    return Found(seed=seed, history=smallest, problems=tuple(problems_of(smallest)))
+def _faulty_history(seed: int, history: History, verdict: str = "") -> FaultyHistory:
+    smallest = shrunk(history, lambda smaller: _shows(smaller, verdict))
+    return FaultyHistory(seed=seed, history=smallest, problems=tuple(problems_of(smallest)))

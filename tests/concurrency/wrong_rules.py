@@ -19,13 +19,13 @@ from anabranch.transaction.conflicts import compaction_rebase, conflict_checks, 
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.relocate_rows import RelocatedRows
-from anabranch.transaction.conflicts.row_map import Moves
 from anabranch.transaction.conflicts.row_tracing import TracedRows, UnresolvedDelete
 from anabranch.transaction.conflicts.traced_files import TracedFile
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows import deletion_vector_actions
+from anabranch.transaction.rows.row_map import Moves
 from anabranch.transaction.transaction import Transaction
 from concurrency.conditions import KeyIn, Row
 from concurrency.random_histories import (
@@ -73,16 +73,16 @@ def _no_reads(self: TracedFile, gone: BitMap64) -> BitMap64:
     return BitMap64()
 
 
-def _no_conflict(context: ConflictContext, followed: TracedRows) -> tuple[()]:
+def _no_conflict(context: ConflictContext, traced: TracedRows) -> tuple[()]:
     return ()
 
 
-def _new_but_of_updates(context: ConflictContext, followed: TracedRows) -> Conflict | tuple[Winner, ...]:
+def _new_but_of_updates(context: ConflictContext, traced: TracedRows) -> Conflict | tuple[Winner, ...]:
     files = {
         path: dataclasses.replace(file, new=tuple(rows for rows in file.new if rows.origin.operation != "UPDATE"))
-        for path, file in followed.files.items()
+        for path, file in traced.files.items()
     }
-    return RIGHT_ROWS_ADDED(context, dataclasses.replace(followed, files=files))
+    return RIGHT_ADDED_ROWS_CONFLICT(context, dataclasses.replace(traced, files=files))
 
 
 def _no_cycles(context: ConflictContext, ignored: object) -> bool:
@@ -93,13 +93,13 @@ def _scan_anything_again(
     context: ConflictContext, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
 ) -> RelocatedRows | None:
     for scan in context.ours.reads.scans:
-        if scan.again is not None:
-            found = scan.again([RowsOfFile(file=add, positions=None) for add in outputs])
-            return RelocatedRows(deleted=[rows or BitMap64() for rows in found])
+        if scan.reevaluate is not None:
+            matches = scan.reevaluate([RowsOfFile(file=add, positions=None) for add in outputs])
+            return RelocatedRows(deleted=[rows or BitMap64() for rows in matches])
     return None
 
 
-def _nothing_read(context: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> None:
+def _nothing_read(context: ConflictContext, unresolved_deletes: Sequence[UnresolvedDelete]) -> None:
     return None
 
 
@@ -139,32 +139,32 @@ def _reads_of_the_append_do_not_count(context: ConflictContext, ignored: Winner)
     )
 
 
-def _first_doubt_only(context: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> Conflict | None:
-    return RIGHT_FIRST_ROW_READ(context, doubts[:1])
+def _first_unresolved_only(context: ConflictContext, unresolved_deletes: Sequence[UnresolvedDelete]) -> Conflict | None:
+    return RIGHT_UNRESOLVED_DELETE_CONFLICT(context, unresolved_deletes[:1])
 
 
-def _first_told(winners: Sequence[Winner], app_id: str) -> Winner:
+def _first_winner(winners: Sequence[Winner], app_id: str) -> Winner:
     return winners[0]
 
 
 def _only_where_rows_matter(file: TracedFile) -> bool:
-    return file.matters or bool(file.new)
+    return file.has_relevant_rows or bool(file.new)
 
 
-def _only_the_first_read_of_a_write(self: Transaction, predicate: Predicate, **told: Any) -> None:
+def _only_the_first_read_of_a_write(self: Transaction, predicate: Predicate, **options: Any) -> None:
     if self.operation.name != "WRITE" or not self.reads().scans:
-        RIGHT_RECORD_SCAN(self, predicate, **told)
+        RIGHT_RECORD_SCAN(self, predicate, **options)
 
 
-def _not_what_the_source_reads(self: Transaction, predicate: Predicate, **told: Any) -> None:
-    if self.operation.name != "MERGE" or told.get("rows") is not None:
-        RIGHT_RECORD_SCAN(self, predicate, **told)
+def _not_what_the_source_reads(self: Transaction, predicate: Predicate, **options: Any) -> None:
+    if self.operation.name != "MERGE" or options.get("rows") is not None:
+        RIGHT_RECORD_SCAN(self, predicate, **options)
 
 
 def _only_rows_that_the_other_side_matches(self: InsertJoin, rows: Sequence[Row]) -> Plan:
-    """As NOT EXISTS over another table is judged: but here the other side changes, too."""
+    """The rule for NOT EXISTS over another table: but here the other side changes, too."""
     plan = RIGHT_PLAN_OF_JOIN(self, rows)
-    one, other = (frozenset(rows[number].k for number in each.rows) for each in plan.looks)
+    one, other = (frozenset(rows[number].k for number in read.rows) for read in plan.looks)
     looks = (look(KeyIn(other, self.where), rows, of_query=True), look(KeyIn(one, self.other), rows, of_query=True))
     return dataclasses.replace(plan, looks=looks)
 
@@ -175,7 +175,7 @@ def _blind_if_it_only_adds(self: ProposedCommit) -> bool:
 
 def _as_it_is(context: ConflictContext) -> ProposedCommit | Conflict:
     """Where it is a batch; else as it should be."""
-    return context.ours if context.ours.operation.name == "ROW TRACKING BACKFILL" else RIGHT_FIT_DATA(context)
+    return context.ours if context.ours.operation.name == "ROW TRACKING BACKFILL" else RIGHT_REBASE_DATA(context)
 
 
 def _no_conflict_of_descriptions(context: ConflictContext) -> None:
@@ -214,24 +214,26 @@ def _ids_for_batches_alone(actions: Sequence[Action], **facts: Any) -> tuple[Act
 
 
 RIGHT_ROW_IDS = commit_draft.with_row_ids
-RIGHT_FIT_DATA = conflict_checks.fit_data
+RIGHT_REBASE_DATA = conflict_checks.rebase_data
 RIGHT_RECORD_SCAN = Transaction.record_scan
 RIGHT_PLAN_OF_JOIN = InsertJoin.plan
 RIGHT_AFTER = LatestState._after
-RIGHT_FIRST_ROW_READ = row_tracing.first_row_read
-RIGHT_ROWS_ADDED: Callable[[ConflictContext, TracedRows], Conflict | tuple[Winner, ...]] = row_conflicts.rows_added
+RIGHT_UNRESOLVED_DELETE_CONFLICT = row_tracing.unresolved_delete_conflict
+RIGHT_ADDED_ROWS_CONFLICT: Callable[[ConflictContext, TracedRows], Conflict | tuple[Winner, ...]] = (
+    row_conflicts.added_rows_conflict
+)
 RIGHT_REMOVAL = deletion_vector_actions.removal
 RIGHT_MOVED = Moves.moved
-RIGHT_MOVED_ROWS = row_tracing.moved_rows
+RIGHT_MOVED_ROWS = row_tracing.trace_moved_rows
 
 WRONG_RULES = (
     WrongRule(
         name="vectors are united because they are disjoint, and reads are not looked at",
-        patches=[(TracedFile, "only_reads_among", _no_reads), (row_conflicts, "rows_added", _no_conflict)],
+        patches=[(TracedFile, "only_reads_among", _no_reads), (row_conflicts, "added_rows_conflict", _no_conflict)],
     ),
     WrongRule(
         name="rows that an UPDATE wrote are not new",
-        patches=[(row_conflicts, "rows_added", _new_but_of_updates)],
+        patches=[(row_conflicts, "added_rows_conflict", _new_but_of_updates)],
         verdict="a serial run has",
     ),
     WrongRule(
@@ -242,43 +244,44 @@ WRONG_RULES = (
         verdict="no order",
     ),
     WrongRule(
-        name="another engine's compaction is scanned again, whatever it swallowed",
-        patches=[(row_tracing, "found_again", _scan_anything_again)],
+        name="another engine's compaction is scanned again, also with new rows in it",
+        patches=[(row_tracing, "relocate_rows", _scan_anything_again)],
         mix=APPENDS_AND_COMPACTION,
     ),
     WrongRule(
         name="what ours read in files that were moved without word is not looked for",
-        patches=[(row_tracing, "first_row_read", _nothing_read)],
+        patches=[(row_tracing, "unresolved_delete_conflict", _nothing_read)],
         mix=MERGES_AND_COMPACTION,
     ),
     WrongRule(
         name="a remove names the path and not the vector",
         patches=[
             (deletion_vector_actions, "removal", _remove_by_path),
-            (invariants, "_files_that_do_not_fit", _no_complaints),
+            (invariants, "_inconsistent_files", _no_complaints),
         ],
     ),
     WrongRule(
         name="rows are moved by position, hidden rows not counted",
-        patches=[(Moves, "moved", _moved_without_counting), (deletion_vector_actions, "_is_everything", _unchecked)],
+        patches=[(Moves, "moved", _moved_without_counting), (deletion_vector_actions, "_hides_all_rows", _unchecked)],
         mix=CHANGES_AND_OPTIMIZE,
     ),
     WrongRule(
-        name="OPTIMIZE forgets rows that were hidden meanwhile", patches=[(compaction_rebase, "_new_marks", _no_marks)]
+        name="OPTIMIZE forgets rows that were hidden meanwhile",
+        patches=[(compaction_rebase, "_positions_in_outputs", _no_marks)],
     ),
     WrongRule(
         name="rows that an OPTIMIZE moved count as old",
-        patches=[(row_tracing, "moved_rows", _moved_rows_are_old)],
+        patches=[(row_tracing, "trace_moved_rows", _moved_rows_are_old)],
         mix=CHANGES_AND_OPTIMIZE,
     ),
     WrongRule(
         name="rows that came back in a file of which ours read none are not new",
-        patches=[(row_tracing, "_vectors_tell_more", _only_where_rows_matter)],
+        patches=[(row_tracing, "_needs_vectors", _only_where_rows_matter)],
         mix=RESTORES_AND_ENGINES,
     ),
     WrongRule(
         name="a file of unknown length goes with rows that came back",
-        patches=[(row_tracing, "_goes_with_whatever_it_holds", lambda file: False)],
+        patches=[(row_tracing, "_removes_unknown_rows", lambda file: False)],
         mix=RESTORES_AND_ENGINES,
         histories_max=6_000,
     ),
@@ -290,14 +293,14 @@ WRONG_RULES = (
         verdict="no order",
     ),
     WrongRule(
-        name="only the first doubt is asked",
-        patches=[(row_tracing, "first_row_read", _first_doubt_only)],
+        name="only the first unresolved delete is checked",
+        patches=[(row_tracing, "unresolved_delete_conflict", _first_unresolved_only)],
         mix=READERS_WHO_NAME_NO_ROWS,
         histories_max=6_000,
     ),
     WrongRule(
         name="files that came since a statement looked at all files are not looked at",
-        patches=[(conflict_checks, "unfit_files", lambda context: None)],
+        patches=[(conflict_checks, "incompatible_files", lambda context: None)],
         mix=DESCRIPTIONS,
         histories_max=6_000,
     ),
@@ -309,7 +312,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="of the progress of an application only the first winner's is looked at",
-        patches=[(conflict_checks, "_furthest", _first_told)],
+        patches=[(conflict_checks, "_furthest", _first_winner)],
         mix=NUMBERED_WRITES,
         histories_max=6_000,
     ),
@@ -319,8 +322,8 @@ WRONG_RULES = (
         mix=INSERTS_OF_OWN_ROWS,
     ),
     WrongRule(
-        name="rows that went are not asked whether an INSERT had read them",
-        patches=[(row_tracing, "first_row_read", _nothing_read)],
+        name="deleted rows are not checked for reads of an INSERT",
+        patches=[(row_tracing, "unresolved_delete_conflict", _nothing_read)],
         mix=INSERTS_OF_OWN_ROWS,
     ),
     WrongRule(
@@ -337,8 +340,8 @@ WRONG_RULES = (
     WrongRule(
         name="a batch of row ids commits files again that others took",
         patches=[
-            (conflict_checks, "fit_data", _as_it_is),
-            (invariants, "_files_that_do_not_fit", _no_complaints),
+            (conflict_checks, "rebase_data", _as_it_is),
+            (invariants, "_inconsistent_files", _no_complaints),
         ],
         mix=ROW_TRACKING_IN_STEPS,
     ),
@@ -370,18 +373,18 @@ WRONG_RULES = (
         mix=RESTORES_AND_DESCRIPTIONS,
     ),
     WrongRule(
-        name="row ids begin behind those of the version read, whatever winners gave out",
+        name="row ids follow those of the version read, though winners have assigned some",
         patches=[(LatestState, "_after", _marks_of_the_version_read)],
         verdict="overlap",
     ),
     WrongRule(
         name="a file that comes again with another vector gets new row ids",
-        patches=[(commit_draft, "_with_known_ids", _every_file_is_new)],
+        patches=[(commit_draft, "_with_existing_ids", _every_file_is_new)],
         verdict="id",
     ),
     WrongRule(
         name="rows of a file that comes again with another vector count as changed",
-        patches=[(commit_draft, "_with_known_ids", _every_file_has_changed)],
+        patches=[(commit_draft, "_with_existing_ids", _every_file_has_changed)],
         verdict="is new",
     ),
     WrongRule(

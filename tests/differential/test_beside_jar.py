@@ -69,7 +69,7 @@ def test_sqlstates_are_those_of_the_jar() -> None:
                 told = json.loads(opened.read("error/delta-error-classes.json"))
                 theirs |= {condition: facts.get("sqlState") for condition, facts in told.items()}
     assert theirs
-    named = [getattr(errors, name) for name in errors.__all__]
+    named = [getattr(errors, name) for name in vars(errors)["__all__"]]
     known = {(error.condition, error.sqlstate) for error in named if isinstance(getattr(error, "condition", None), str)}
     shared = {(condition, state) for condition, state in known if condition.partition(".")[0] in theirs}
     assert len(shared) > 100

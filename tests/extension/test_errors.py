@@ -213,7 +213,7 @@ def test_a_folder_that_cannot_be(delta: SparkSession, tmp_path: Path, obstacle: 
         error = raised_by(call)
         assert type(error) is StorageError
         assert error.root == path
-        assert ("A file stands" in str(error)) == ("file" in obstacle)
+        assert ("A file has the path" in str(error)) == ("file" in obstacle)
     assert file.read_text() == "in the way"
 
 

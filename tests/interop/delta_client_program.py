@@ -18,7 +18,7 @@ from pyspark.sql.connect import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from serve.client_programs import Program, answer_lines, merge_by_every_clause, refused, rows_of
-from serve.served import has_begun, let_go, until, waiting
+from serve.served import has_begun, release, until, waiting
 
 PROGRAMS: dict[str, Program] = {}
 
@@ -413,7 +413,7 @@ def conflicts(spark: Any, delta: Any, folder: str) -> None:
     merging.start()
     until(lambda: has_begun(Rows(spark), mark))  # type: ignore[arg-type]
     spark.sql(f"UPDATE delta.`{path}` SET v = 'theirs' WHERE id = 1").collect()
-    let_go(Rows(spark), mark)  # type: ignore[arg-type]
+    release(Rows(spark), mark)  # type: ignore[arg-type]
     merging.join()
     (failure,) = failures
     assert isinstance(failure, ConcurrentAppendException), repr(failure)

@@ -11,7 +11,7 @@ import pytest
 
 from anabranch.cli.rows.local_time_zone import PythonTimeZone
 from anabranch.predicates.catalyst import from_catalyst
-from anabranch.predicates.expressions import TRUE, Unknown, is_exact, is_opaque, references, walk
+from anabranch.predicates.expressions import TRUE, Unknown, is_exact, is_opaque, nodes_of, references
 from anabranch.protocol import value_text
 
 SAMPLES = sorted((Path(__file__).parent / "catalyst_samples").glob("spark-*.json"))
@@ -119,8 +119,8 @@ def test_there_are_samples() -> None:
 
 
 def test_conditions_are_understood(samples: dict[str, dict[str, Any]]) -> None:
-    found = {sql: str(predicate_of(samples[sql])) for sql in EXPECTED}
-    assert found == EXPECTED
+    predicates = {sql: str(predicate_of(samples[sql])) for sql in EXPECTED}
+    assert predicates == EXPECTED
 
 
 def test_the_rest_is_unknown_and_names_its_columns(samples: dict[str, dict[str, Any]]) -> None:
@@ -143,14 +143,16 @@ def test_no_sample_fails(samples: dict[str, dict[str, Any]]) -> None:
         for form in ("analyzed", "optimized"):
             if form in sample:
                 predicate = from_catalyst(json.dumps(sample[form]), zones=python_zone)
-                whole = [node for node in walk(predicate) if isinstance(node, Unknown) and node.text.startswith("[")]
+                whole = [
+                    node for node in nodes_of(predicate) if isinstance(node, Unknown) and node.text.startswith("[")
+                ]
                 assert not whole, sample["sql"]
 
 
 def test_a_text_literal_keeps_every_character(samples: dict[str, dict[str, Any]]) -> None:
     """Its quotes, escapes and letters beyond the basic plane."""
     (sample,) = [sample for sql, sample in samples.items() if "quoted" in sql]
-    (literal,) = [node.right.value for node in walk(predicate_of(sample)) if hasattr(node, "right")]
+    (literal,) = [node.right.value for node in nodes_of(predicate_of(sample)) if hasattr(node, "right")]
     assert literal in ('it\'s "quoted" é \U0001f600 \n tab\t', 'its "quoted" é \U0001f600 \n tab\t')
 
 

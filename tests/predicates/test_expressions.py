@@ -25,7 +25,7 @@ from anabranch.predicates.expressions import (
     is_opaque,
     references,
 )
-from anabranch.predicates.normalization import normalise, to_physical
+from anabranch.predicates.normalization import normalise, with_physical_columns
 
 A, B = Column(("a",)), Column(("s", "b"))
 ONE = Literal(1, IntegerType())
@@ -66,7 +66,7 @@ def test_physical_names() -> None:
             Unknown("?", (A, Column(("gone",)))),
         )
     )
-    assert to_physical(predicate, paths) == And(
+    assert with_physical_columns(predicate, paths) == And(
         (
             Comparison(EQ, Column(("col-2", "col-3")), ONE),
             Not(In(Column(("col-1",)), (ONE,))),

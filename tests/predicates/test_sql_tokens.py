@@ -38,7 +38,7 @@ def test_only_the_last_token_can_be_unfinished(text: str) -> None:
 
 @given(st.text(min_size=1))
 def test_a_quoted_name_stays_one_name(name: str) -> None:
-    """Whatever a name holds, in backticks it is one token that means just that name."""
+    """Any name in backticks is one token with just that name."""
     quoted = "`" + name.replace("`", "``") + "`"
     (token,) = tokenize(f" {quoted} /* x */")
     assert token.kind is TokenKind.QUOTED_NAME

@@ -227,11 +227,11 @@ def read(text: str) -> StoredExpression:
 
 @pytest.mark.parametrize(("text", "columns"), HARMLESS)
 def test_harmless_expressions(text: str, columns: list[str]) -> None:
-    """The columns are found, under their own spelling; what is handed on reads the same again."""
-    found = read(text)
-    assert [".".join(path) for path in found.columns] == columns
-    assert found.text == text
-    assert read(found.sql).sql == found.sql
+    """The columns are spelled as in the schema; the rebuilt SQL is read as the same SQL."""
+    expression = read(text)
+    assert [".".join(path) for path in expression.columns] == columns
+    assert expression.text == text
+    assert read(expression.sql).sql == expression.sql
 
 
 def is_refused(text: str) -> bool:
@@ -336,12 +336,12 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=12), st.sampled_from(["", " "]))
-def test_whatever_is_accepted_calls_known_functions_alone(pieces: list[str], between: str) -> None:
+def test_accepted_text_calls_only_allowed_functions(pieces: list[str], between: str) -> None:
     try:
-        found = read(between.join(pieces))
+        expression = read(between.join(pieces))
     except UntrustedExpressionError:
         return
-    without_text = re.sub(r"r?'(?:[^'\\]|\\.|'')*'", "''", found.sql)
+    without_text = re.sub(r"r?'(?:[^'\\]|\\.|'')*'", "''", expression.sql)
     called = re.findall(r"([`\w.]+)\s*\(", without_text)
     assert {name.lower() for name in called} <= FUNCTIONS | {name.lower() for name in OPERATORS} | {
         *["when", "then", "else", "case", "any", "some", "all", "and", "from"]
@@ -360,6 +360,6 @@ def test_spark_makes_the_same_of_both(spark: SparkSession) -> None:
     texts = [text for text, _ in HARMLESS if "/*" not in text]
     written = [F.expr(text.split("--")[0] if text.endswith("comment") else text) for text in texts]
     handed_on = [F.expr(read(text).sql) for text in texts]
-    found = spark.sql(row).select(*(column.alias(f"c{i}") for i, column in enumerate([*written, *handed_on]))).first()
-    assert found is not None
-    assert list(found[: len(texts)]) == list(found[len(texts) :])
+    values = spark.sql(row).select(*(column.alias(f"c{i}") for i, column in enumerate([*written, *handed_on]))).first()
+    assert values is not None
+    assert list(values[: len(texts)]) == list(values[len(texts) :])

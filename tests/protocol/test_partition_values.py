@@ -347,5 +347,7 @@ def test_partition_directories_round_trip(values: dict[str, str]) -> None:
 
 def test_binaries_that_are_no_text_are_refused_as_what_they_are() -> None:
     """Covers bug B113: the message said that the binary is no binary."""
-    with pytest.raises(PartitionValueError, match=r"X'01FF'.* is no UTF-8: the log stores partition values as text"):
+    with pytest.raises(
+        PartitionValueError, match=r"X'01FF'.* is not a valid UTF-8 string: the log stores partition values as text"
+    ):
         serialize_partition_value(b"\x01\xff", BinaryType())

@@ -21,7 +21,7 @@ from anabranch.schema.column_changes import (
     with_field,
     without_column,
 )
-from anabranch.schema.computed_columns import LONG_MAX, LONG_MIN, Identity, identity_of
+from anabranch.schema.computed_columns import LONG_MAX, LONG_MIN, IdentityNumbering, identity_of
 from anabranch.schema.paths import find
 from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
 from anabranch.schema.type_widening import TYPE_CHANGES
@@ -52,9 +52,11 @@ def inner(schema: StructType, *path: str) -> list[str]:
         (("b",), Position(after="S"), ["a", "s", "b", "l", "m"]),
     ],
 )
-def test_a_new_column_takes_its_place(path: tuple[str, ...], position: Position | None, expected: list[str]) -> None:
-    found = with_column(NESTED, NewColumn(path=path, data_type=INT, position=position), table="t")
-    assert names(found) == expected
+def test_a_new_column_goes_to_its_position(
+    path: tuple[str, ...], position: Position | None, expected: list[str]
+) -> None:
+    schema = with_column(NESTED, NewColumn(path=path, data_type=INT, position=position), table="t")
+    assert names(schema) == expected
 
 
 def test_nested_columns_come_and_go() -> None:
@@ -103,14 +105,14 @@ def test_every_type_change_is_written_down() -> None:
     assert element["l"].metadata[TYPE_CHANGES][0]["fieldPath"] == "element"
 
 
-def test_replaced_columns_keep_what_identifies_them() -> None:
+def test_replaced_columns_keep_their_identity() -> None:
     old = StructType(
         [StructField("a", INT, True, {"delta.columnMapping.id": 1, "comment": "x"}), StructField("b", INT)]
     )
-    found = replaced_columns(old, struct(b=LONG, A=INT), widens=True, table="t")
-    assert found.schema.names == ["b", "a"]
-    assert found.schema["a"].metadata == {"delta.columnMapping.id": 1, "comment": "x"}
-    assert (found.dropped, found.retyped) == ((), (("b",),))
+    replaced = replaced_columns(old, struct(b=LONG, A=INT), widens=True, table="t")
+    assert replaced.schema.names == ["b", "a"]
+    assert replaced.schema["a"].metadata == {"delta.columnMapping.id": 1, "comment": "x"}
+    assert (replaced.dropped, replaced.retyped) == ((), (("b",),))
     assert replaced_columns(old, struct(a=INT), widens=False, table="t").dropped == (("b",),)
     with pytest.raises(UnsupportedColumnChangeError, match="NOT NULL"):
         replaced_columns(old, StructType([old["a"], StructField("b", INT, False)]), widens=False, table="t")
@@ -133,8 +135,8 @@ def test_rules_of_rows() -> None:
             StructField("l", ArrayType(StructType([StructField("y", INT, True, note)]))),
         ]
     )
-    found = row_rules(schema, {"c": "s.x < 9"})
-    assert [(rule.owner, rule.expression) for rule in found] == [
+    rules = row_rules(schema, {"c": "s.x < 9"})
+    assert [(rule.owner, rule.expression) for rule in rules] == [
         ("CHECK constraint c", "s.x < 9"),
         ("invariant of column s.x", "x > 3"),
     ]
@@ -151,9 +153,9 @@ VALUES = st.integers(-(10**6), 10**6)
 def test_the_mark_of_an_identity_column(start: int, step: int, mark: int | None, candidates: list[int]) -> None:
     """It stays on the column's own steps, never goes back, and the next value is behind all that it knows."""
     forward = 1 if step > 0 else -1
-    identity = Identity(start=start, step=step, allow_explicit=True, high_water_mark=mark)
+    identity = IdentityNumbering(start=start, step=step, allow_explicit=True, high_water_mark=mark)
     for candidate in candidates:
-        moved = identity.moved(candidate)
+        moved = identity.mark_after(candidate)
         if (candidate - start) * forward < 0:
             assert moved == identity.high_water_mark
         else:
@@ -163,7 +165,7 @@ def test_the_mark_of_an_identity_column(start: int, step: int, mark: int | None,
         if identity.high_water_mark is not None and (identity.high_water_mark - start) * forward >= 0:
             assert moved is not None
             assert (moved - identity.high_water_mark) * forward >= 0
-        identity = Identity(start=start, step=step, allow_explicit=True, high_water_mark=moved)
+        identity = IdentityNumbering(start=start, step=step, allow_explicit=True, high_water_mark=moved)
         assert (identity.next_value - start) % step == 0
         assert (identity.next_value - start) * forward >= 0
         if (candidate - start) * forward >= 0:
@@ -171,8 +173,8 @@ def test_the_mark_of_an_identity_column(start: int, step: int, mark: int | None,
 
 
 def test_the_mark_stays_a_bigint() -> None:
-    identity = Identity(start=0, step=10, allow_explicit=True, high_water_mark=None)
-    assert identity.moved(LONG_MAX) == LONG_MAX // 10 * 10
+    identity = IdentityNumbering(start=0, step=10, allow_explicit=True, high_water_mark=None)
+    assert identity.mark_after(LONG_MAX) == LONG_MAX // 10 * 10
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def test_identity_columns_take_nulls_where_they_are_declared_to(nullable: bool) 
 
 
 def test_identity_columns_count_in_steps() -> None:
-    with pytest.raises(IdentityStepError, match="steps of 0") as refused:
+    with pytest.raises(IdentityStepError, match="has step 0") as refused:
         identity_column(StructField("id", LongType()), start=1, step=0, allow_explicit=False)
     assert refused.value.getCondition() == "DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP"
     with pytest.raises(InvalidIdentityColumnError):

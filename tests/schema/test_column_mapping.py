@@ -55,9 +55,9 @@ def test_every_path_goes_to_physical_names_and_back(schema: StructType, seed: in
     for path, field in physical_paths(ours, NAME).items():
         assert physical_path(ours, path, NAME) == field
         assert logical_path(ours, field, NAME) == path
-        found = find(physical, field)
-        assert found is not None
-        assert found.name == field[-1]
+        physical_field = find(physical, field)
+        assert physical_field is not None
+        assert physical_field.name == field[-1]
 
 
 @given(schemas)
@@ -119,7 +119,7 @@ def test_parquet_gets_ids_nested_ones_too() -> None:
     assert not has_mapping(strip_mapping(parquet))
 
 
-def test_nested_ids_once_given_stay() -> None:
+def test_nested_ids_do_not_change() -> None:
     schema = struct(l=ArrayType(INT))
     names = random_names(random.Random(0))
     once = assign_ids_and_names(schema, 0, keep_names=False, new_name=names, with_nested_ids=True)

@@ -59,15 +59,15 @@ def plan(data: StructType, table: StructType, how: WriteRules | None = None, **m
     return plan_write(data, table, how or rules(), table="sales", constraints={}, **more)
 
 
-def sources(found: WritePlan) -> list[tuple[str, str | None]]:
-    return [(column.target.name, column.source) for column in found.columns]
+def sources(planned: WritePlan) -> list[tuple[str, str | None]]:
+    return [(column.target.name, column.source) for column in planned.columns]
 
 
-def is_identity(found: WritePlan) -> bool:
-    """Whether each column of the data goes into the table's column at its place, unchanged."""
+def is_identity(planned: WritePlan) -> bool:
+    """Whether each column of the data goes unchanged into the table's column at its position."""
     return all(
         column.source_index == position and column.source == column.target.name and isinstance(column.conversion, Keep)
-        for position, column in enumerate(found.columns)
+        for position, column in enumerate(planned.columns)
     )
 
 
@@ -75,23 +75,23 @@ def is_identity(found: WritePlan) -> bool:
 def test_data_read_from_a_table_goes_back_as_it_is(schema: StructType) -> None:
     if not schema.fields:
         return
-    found = plan(visible_schema(schema), as_nullable(schema))
-    assert is_identity(found)
-    assert not found.schema_changed
-    assert found.schema == as_nullable(schema)
+    planned = plan(visible_schema(schema), as_nullable(schema))
+    assert is_identity(planned)
+    assert not planned.schema_changed
+    assert planned.schema == as_nullable(schema)
 
 
 def test_columns_match_by_name_in_any_case_and_order() -> None:
-    found = plan(struct(B=STRING, a=INT), struct(a=INT, b=STRING))
-    assert sources(found) == [("a", "a"), ("b", "B")]
-    assert [column.source_index for column in found.columns] == [1, 0]
-    assert not is_identity(found)
+    planned = plan(struct(B=STRING, a=INT), struct(a=INT, b=STRING))
+    assert sources(planned) == [("a", "a"), ("b", "B")]
+    assert [column.source_index for column in planned.columns] == [1, 0]
+    assert not is_identity(planned)
 
 
 def test_missing_columns_become_null() -> None:
-    found = plan(struct(a=INT), struct(a=INT, b=STRING))
-    assert sources(found) == [("a", "a"), ("b", None)]
-    assert found.columns[1].fill is Fill.NULL
+    planned = plan(struct(a=INT), struct(a=INT, b=STRING))
+    assert sources(planned) == [("a", "a"), ("b", None)]
+    assert planned.columns[1].fill is Fill.NULL
 
 
 def test_what_the_table_fills_in_by_itself() -> None:
@@ -107,8 +107,8 @@ def test_what_the_table_fills_in_by_itself() -> None:
         (Fill.DEFAULT, "42"),
         (Fill.IDENTITY, None),
     ]
-    given_value = plan(struct(a=INT, g=INT), table).columns[1]
-    assert (given_value.fill, given_value.expression) == (None, "a + 1")
+    written = plan(struct(a=INT, g=INT), table).columns[1]
+    assert (written.fill, written.expression) == (None, "a + 1")
     with pytest.raises(IdentityInsertError, match="leave it out"):
         plan(struct(a=INT, i=LONG), table)
 
@@ -146,10 +146,10 @@ def test_save_needs_types_that_agree_and_the_others_cast() -> None:
         with pytest.raises(IncompatibleTypesError):
             plan(data, table, exact)
     for api in (SAVE_AS_TABLE, INSERT_INTO, WriteApi.WRITE_TO, WriteApi.STREAM, WriteApi.SQL_BY_POSITION, SQL_BY_NAME):
-        found = plan(data, table, rules(api))
-        assert [column.conversion for column in found.columns] == [Cast(LONG), Cast(INT)]
-        assert found.casting is Casting.ANSI
-        assert not found.schema_changed
+        planned = plan(data, table, rules(api))
+        assert [column.conversion for column in planned.columns] == [Cast(LONG), Cast(INT)]
+        assert planned.casting is Casting.ANSI
+        assert not planned.schema_changed
 
 
 def test_the_sessions_policy_decides_on_casts() -> None:
@@ -173,10 +173,10 @@ def test_narrow_integers_fit_wider_columns_of_one_parquet_type() -> None:
 def test_type_widening_widens_and_takes_note() -> None:
     table, data = struct(a=INT, d=DecimalType(4, 2)), struct(a=LONG, d=DecimalType(4, 2))
     widening = rules(WriteApi.WRITE_TO, merge_schema=True, widening=Widening.SAME_FAMILY)
-    found = plan(data, table, widening)
-    assert found.schema["a"].dataType == LONG
-    assert found.schema["a"].metadata == {TYPE_CHANGES: [{"fromType": "integer", "toType": "long"}]}
-    assert found.columns[0].conversion == Keep()
+    planned = plan(data, table, widening)
+    assert planned.schema["a"].dataType == LONG
+    assert planned.schema["a"].metadata == {TYPE_CHANGES: [{"fromType": "integer", "toType": "long"}]}
+    assert planned.columns[0].conversion == Keep()
     for off in (
         rules(WriteApi.WRITE_TO, widening=Widening.ALL),
         rules(WriteApi.WRITE_TO, merge_schema=True),
@@ -219,7 +219,7 @@ def test_one_cast_does_where_nested_types_line_up() -> None:
 def test_insert_into_matches_by_position() -> None:
     table = struct(a=INT, b=STRING)
     assert sources(plan(struct(b=INT, a=STRING), table, rules(INSERT_INTO))) == [("a", "b"), ("b", "a")]
-    with pytest.raises(ColumnCountError, match="2 fields and the data 1"):
+    with pytest.raises(ColumnCountError, match="2 fields and the data has 1"):
         plan(struct(a=INT), table, rules(INSERT_INTO))
     with pytest.raises(SchemaMismatchError) as caught:
         plan(struct(x=INT, y=STRING, z=LONG), table, rules(INSERT_INTO))
@@ -231,8 +231,8 @@ def test_insert_into_matches_by_position() -> None:
 
 def test_insert_into_takes_two_columns_of_one_name() -> None:
     data = StructType([StructField("n", INT), StructField("n", INT)])
-    found = plan(data, struct(a=INT, b=INT), rules(INSERT_INTO))
-    assert [column.source_index for column in found.columns] == [0, 1]
+    planned = plan(data, struct(a=INT, b=INT), rules(INSERT_INTO))
+    assert [column.source_index for column in planned.columns] == [0, 1]
     with pytest.raises(DuplicateColumnsError):
         plan(data, struct(a=INT, b=INT), rules(SAVE_AS_TABLE))
 
@@ -263,8 +263,8 @@ def test_insert_into_goes_by_position_inside_structs_unless_all_fits_by_name() -
     by_name = RebuildStruct((FieldSource(x, "x", 1, Keep()), FieldSource(y, "y", 0, Keep())))
     assert plan(swapped, table, rules(INSERT_INTO)).columns[0].conversion == by_name
     for other in (struct(S=swapped["s"].dataType), struct(s=struct(Y=INT, X=INT))):
-        found = plan(other, table, rules(INSERT_INTO)).columns[0].conversion
-        assert found == Cast(struct(x=INT, y=INT)), other
+        conversion = plan(other, table, rules(INSERT_INTO)).columns[0].conversion
+        assert conversion == Cast(struct(x=INT, y=INT)), other
     # What may overflow is cast by itself.
     narrowed = RebuildStruct((FieldSource(x, "y", 0, Cast(INT)), FieldSource(y, "x", 1, Keep())))
     assert plan(struct(s=struct(y=LONG, x=INT)), table, rules(INSERT_INTO)).columns[0].conversion == narrowed
@@ -296,9 +296,9 @@ def test_fields_matched_by_position_are_picked_by_their_own_names() -> None:
 
 def test_columns_without_nulls_must_be_there() -> None:
     table = struct(k=required(INT), s=struct(x=required(INT), y=INT), l=ArrayType(struct(z=required(INT))))
-    found = plan(struct(k=INT, s=struct(x=INT)), table)
-    assert found.not_null_paths == (("k",), ("s", "x"), ("l", "element", "z"))
-    assert not found.schema_changed
+    planned = plan(struct(k=INT, s=struct(x=INT)), table)
+    assert planned.not_null_paths == (("k",), ("s", "x"), ("l", "element", "z"))
+    assert not planned.schema_changed
     with pytest.raises(MissingNotNullColumnsError) as caught:
         plan(struct(s=struct(x=INT)), table)
     assert caught.value.columns == ("k",)
@@ -312,9 +312,9 @@ def test_partition_columns_must_be_there_and_agree() -> None:
     with pytest.raises(MissingPartitionColumnsError):
         plan(struct(a=INT), table, partition_columns=["p"])
     with pytest.raises(PartitionColumnMismatchError):
-        plan(struct(a=INT, p=STRING), table, partition_columns=["p"], given_partitioning=["a"])
+        plan(struct(a=INT, p=STRING), table, partition_columns=["p"], requested_partitioning=["a"])
     assert plan(struct(a=INT), table, rules(SQL_BY_NAME), partition_columns=["p"]).columns[1].fill is Fill.NULL
-    assert is_identity(plan(struct(a=INT, p=STRING), table, partition_columns=["p"], given_partitioning=["P"]))
+    assert is_identity(plan(struct(a=INT, p=STRING), table, partition_columns=["p"], requested_partitioning=["P"]))
 
 
 def test_sql_by_name_is_stricter_where_the_session_says_so() -> None:
@@ -333,9 +333,9 @@ def test_declared_lengths_are_checked_on_writing() -> None:
 
 
 def test_void_data_is_null_and_void_columns_are_not_written() -> None:
-    found = plan(struct(a=VOID, v=VOID), struct(a=INT, v=VOID))
-    assert [column.target.name for column in found.columns] == ["a"]
-    assert found.columns[0].conversion == Cast(INT)
+    planned = plan(struct(a=VOID, v=VOID), struct(a=INT, v=VOID))
+    assert [column.target.name for column in planned.columns] == ["a"]
+    assert planned.columns[0].conversion == Cast(INT)
     with pytest.raises(VoidWriteError):
         plan(struct(a=INT), struct(a=INT, l=ArrayType(VOID)))
     with pytest.raises(SchemaMismatchError):
@@ -350,10 +350,10 @@ def test_new_columns_do_not_bring_another_tables_notes() -> None:
 
 def test_a_new_table_takes_the_datas_schema_with_nulls_allowed() -> None:
     data = struct(a=required(INT), s=struct(b=required(INT)), l=ArrayType(INT, False))
-    found = plan_new_schema(data, table="sales", constraints={}, partition_columns=["A"])
-    assert found.schema == struct(a=INT, s=struct(b=INT), l=ArrayType(INT))
-    assert is_identity(found)
-    assert found.not_null_paths == ()
+    planned = plan_new_schema(data, table="sales", constraints={}, partition_columns=["A"])
+    assert planned.schema == struct(a=INT, s=struct(b=INT), l=ArrayType(INT))
+    assert is_identity(planned)
+    assert planned.not_null_paths == ()
     with pytest.raises(InvalidPartitioningError):
         plan_new_schema(data, table="sales", constraints={}, partition_columns=["x"])
     with pytest.raises(UnsupportedTypeError):
@@ -362,16 +362,16 @@ def test_a_new_table_takes_the_datas_schema_with_nulls_allowed() -> None:
 
 def test_overwrite_schema_replaces_and_only_an_overwrite_may() -> None:
     table, data = struct(a=required(INT)), struct(b=STRING, t=TimestampType())
-    found = plan(data, table, rules(overwriting=True, overwrite_schema=True), given_partitioning=["b"])
-    assert found.schema == data
-    assert found.schema_changed
+    planned = plan(data, table, rules(overwriting=True, overwrite_schema=True), requested_partitioning=["b"])
+    assert planned.schema == data
+    assert planned.schema_changed
     with pytest.raises(SchemaMismatchError):
         plan(data, struct(a=INT), rules(overwrite_schema=True))
 
 
 def test_collations_do_not_hinder_a_cast() -> None:
-    found = plan(struct(a=STRING), struct(a=StringType("UNICODE")), rules(SAVE_AS_TABLE))
-    assert found.columns[0].conversion == Cast(StringType("UNICODE"))
+    planned = plan(struct(a=STRING), struct(a=StringType("UNICODE")), rules(SAVE_AS_TABLE))
+    assert planned.columns[0].conversion == Cast(StringType("UNICODE"))
 
 
 def _interval() -> Any:

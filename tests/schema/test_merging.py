@@ -8,9 +8,9 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructF
 
 from anabranch.errors.schema import DuplicateColumnsError, IncompatibleTypesError
 from anabranch.schema.casts import Casting
-from anabranch.schema.merging import MergeRules, merge
+from anabranch.schema.merging import MergeRules, merge_schemas
 from anabranch.schema.names import check_duplicates
-from anabranch.schema.paths import as_nullable, differences, same_type
+from anabranch.schema.paths import as_nullable, same_type, schema_differences
 from anabranch.schema.type_widening import Widening
 from schema.schema_samples import (
     BYTE,
@@ -31,28 +31,28 @@ from schema.schema_samples import (
 )
 
 
-def merge_schemas(
+def merged_schema(
     table_schema: StructType, data_schema: StructType, rules: MergeRules | None = None, *, table: str = "the table"
 ) -> StructType:
     """`table_schema` grown so that data of `data_schema` fits."""
     check_duplicates(data_schema, where="the data", table=table)
-    found = merge(table_schema, data_schema, rules or MergeRules())
-    if found.conflicts:
-        raise IncompatibleTypesError(table=table, extra={}, mismatched=found.conflicts, overwriting=False)
-    return found.schema
+    merged = merge_schemas(table_schema, data_schema, rules or MergeRules())
+    if merged.conflicts:
+        raise IncompatibleTypesError(table=table, extra={}, mismatched=merged.conflicts, overwriting=False)
+    return merged.schema
 
 
 def merged(left: StructType, right: StructType) -> StructType | None:
     try:
-        return merge_schemas(left, right)
+        return merged_schema(left, right)
     except IncompatibleTypesError:
         return None
 
 
 @given(schemas)
 def test_merging_with_itself_changes_nothing(schema: StructType) -> None:
-    assert merge_schemas(schema, schema) == schema
-    assert merge_schemas(schema, as_nullable(schema)) == schema
+    assert merged_schema(schema, schema) == schema
+    assert merged_schema(schema, as_nullable(schema)) == schema
 
 
 @given(similar_schemas, similar_schemas)
@@ -60,8 +60,8 @@ def test_merging_twice_is_merging_once(left: StructType, right: StructType) -> N
     once = merged(left, right)
     assume(once is not None)
     assert once is not None
-    assert merge_schemas(once, right) == once
-    assert once.fields[: len(left.fields)] == left.fields or differences(left, once)
+    assert merged_schema(once, right) == once
+    assert once.fields[: len(left.fields)] == left.fields or schema_differences(left, once)
     assert once.names[: len(left.names)] == left.names
 
 
@@ -80,7 +80,7 @@ def test_merging_is_associative_where_it_succeeds(a: StructType, b: StructType, 
 def test_new_columns_go_to_the_end_of_their_struct() -> None:
     table = struct(a=INT, s=struct(x=INT), l=ArrayType(struct(x=INT)), m=MapType(STRING, struct(x=INT)))
     data = struct(z=LONG, M=MapType(STRING, struct(y=INT)), s=struct(w=INT, X=INT), l=ArrayType(struct(y=INT, x=INT)))
-    assert merge_schemas(table, data) == struct(
+    assert merged_schema(table, data) == struct(
         a=INT,
         s=struct(x=INT, w=INT),
         l=ArrayType(struct(x=INT, y=INT)),
@@ -91,7 +91,7 @@ def test_new_columns_go_to_the_end_of_their_struct() -> None:
 
 def test_the_tables_side_keeps_nullability_and_metadata() -> None:
     ours = StructField("a", ArrayType(INT, False), False, {"delta.columnMapping.id": 4})
-    assert merge_schemas(StructType([ours]), struct(A=ArrayType(INT))).fields == [ours]
+    assert merged_schema(StructType([ours]), struct(A=ArrayType(INT))).fields == [ours]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_tables_side_keeps_nullability_and_metadata() -> None:
 def test_types_that_files_store_alike_merge_without_any_feature(
     ours: DataType, theirs: DataType, result: DataType
 ) -> None:
-    assert merge_schemas(struct(a=ours), struct(a=theirs)) == struct(a=result)
+    assert merged_schema(struct(a=ours), struct(a=theirs)) == struct(a=result)
 
 
 @pytest.mark.parametrize(
@@ -117,32 +117,32 @@ def test_types_that_files_store_alike_merge_without_any_feature(
 )
 def test_other_types_need_a_feature(ours: DataType, theirs: DataType) -> None:
     with pytest.raises(IncompatibleTypesError):
-        merge_schemas(struct(a=ours), struct(a=theirs))
+        merged_schema(struct(a=ours), struct(a=theirs))
 
 
 def test_widening_as_far_as_allowed() -> None:
     table = struct(a=INT, d=DecimalType(5, 2), t=DATE)
     data = struct(a=LONG, d=DecimalType(7, 3), t=NTZ)
-    assert merge_schemas(table, data, MergeRules(widening=Widening.SAME_FAMILY)) == data
+    assert merged_schema(table, data, MergeRules(widening=Widening.SAME_FAMILY)) == data
     across = struct(a=DOUBLE)
-    assert merge_schemas(struct(a=INT), across, MergeRules(widening=Widening.ALL)) == across
+    assert merged_schema(struct(a=INT), across, MergeRules(widening=Widening.ALL)) == across
     with pytest.raises(IncompatibleTypesError):
-        merge_schemas(struct(a=INT), across, MergeRules(widening=Widening.SAME_FAMILY))
+        merged_schema(struct(a=INT), across, MergeRules(widening=Widening.SAME_FAMILY))
     with pytest.raises(IncompatibleTypesError) as caught:
-        merge_schemas(table, data, MergeRules(widening=Widening.SAME_FAMILY, iceberg=True))
+        merged_schema(table, data, MergeRules(widening=Widening.SAME_FAMILY, iceberg=True))
     assert set(caught.value.mismatched) == {"d", "t"}
 
 
 def test_castable_data_leaves_the_table_as_it_is() -> None:
     table = struct(a=SHORT, s=STRING)
-    assert merge_schemas(table, struct(a=LONG, s=INT), MergeRules(casting=Casting.ANSI)) == table
+    assert merged_schema(table, struct(a=LONG, s=INT), MergeRules(casting=Casting.ANSI)) == table
 
 
 def test_one_error_names_all_conflicts_with_path_and_types() -> None:
     table = struct(a=INT, s=struct(l=ArrayType(struct(x=INT))), m=MapType(STRING, INT))
     data = struct(a=STRING, s=struct(l=ArrayType(struct(x=ArrayType(INT)))), m=INT)
     with pytest.raises(IncompatibleTypesError) as caught:
-        merge_schemas(table, data, table="sales")
+        merged_schema(table, data, table="sales")
     assert caught.value.mismatched == {
         "a": ("int", "string"),
         "s.l.element.x": ("int", "array<int>"),
@@ -153,17 +153,17 @@ def test_one_error_names_all_conflicts_with_path_and_types() -> None:
 
 def test_data_with_columns_that_differ_by_case_is_refused() -> None:
     with pytest.raises(DuplicateColumnsError, match="A"):
-        merge_schemas(struct(b=INT), struct(a=INT, A=INT))
+        merged_schema(struct(b=INT), struct(a=INT, A=INT))
 
 
 def test_an_empty_struct_may_fill_a_void_column() -> None:
-    assert merge_schemas(struct(a=VOID), struct(a=StructType([]))) == struct(a=StructType([]))
+    assert merged_schema(struct(a=VOID), struct(a=StructType([]))) == struct(a=StructType([]))
 
 
 def test_differences_in_words() -> None:
     before = struct(a=INT, b=struct(c=INT), l=ArrayType(INT, False), gone=STRING)
     after = struct(b=struct(c=LONG, d=INT), A=required(INT), l=ArrayType(INT), new=noted(STRING, comment="x"))
-    assert differences(before, after) == [
+    assert schema_differences(before, after) == [
         "a no longer allows nulls",
         "b.c is bigint, was int",
         "b.d is new (int)",
@@ -171,11 +171,11 @@ def test_differences_in_words() -> None:
         "gone is gone (string)",
         "new is new (string)",
     ]
-    assert differences(after, after) == []
-    assert differences(struct(a=noted(INT, comment="x")), struct(a=INT)) == ["a has other metadata (comment)"]
+    assert schema_differences(after, after) == []
+    assert schema_differences(struct(a=noted(INT, comment="x")), struct(a=INT)) == ["a has other metadata (comment)"]
 
 
 def test_layout_ignores_what_files_do_not_show() -> None:
     assert same_type(struct(a=required(INT), l=ArrayType(INT, False)), struct(A=INT, l=ArrayType(INT)))
     assert not same_type(struct(a=INT, b=INT), struct(b=INT, a=INT))
-    assert differences(struct(a=INT, b=INT), struct(B=INT, a=INT)) == []
+    assert schema_differences(struct(a=INT, b=INT), struct(B=INT, a=INT)) == []

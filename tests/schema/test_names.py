@@ -17,9 +17,9 @@ from anabranch.errors.schema import (
     VoidWriteError,
 )
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit, check_writable, length_limits, without_void
+from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit, check_storable, length_limits, without_void
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.names import check_names, check_partitioning, partition_columns_of
+from anabranch.schema.names import check_column_names, check_partitioning, partition_columns_of
 from anabranch.schema.paths import quoted
 from schema.schema_samples import INT, STRING, VOID, noted, struct
 
@@ -30,36 +30,36 @@ NONE, NAME = ColumnMappingMode.NONE, ColumnMappingMode.NAME
 def test_names_that_parquet_refuses_need_column_mapping(character: str) -> None:
     schema = struct(a=ArrayType(struct(**{f"x{character}y": INT})))
     with pytest.raises(InvalidColumnNamesError, match="columnMapping") as caught:
-        check_names(schema, NONE, table="t")
+        check_column_names(schema, NONE, table="t")
     assert caught.value.columns == (f"a.element.`x{character}y`",)
-    check_names(schema, NAME, table="t")
+    check_column_names(schema, NAME, table="t")
 
 
 def test_dots_and_quotes_are_fine_names() -> None:
-    check_names(struct(**{"a.b": INT, "a": struct(b=INT), "c`d": INT, "ü-é": INT}), NONE, table="t")
+    check_column_names(struct(**{"a.b": INT, "a": struct(b=INT), "c`d": INT, "ü-é": INT}), NONE, table="t")
     assert quoted(["a.b", "c`d", "e"]) == "`a.b`.`c``d`.e"
 
 
 def test_names_that_differ_by_case_are_duplicates_at_every_level() -> None:
     schema = struct(a=INT, m=MapType(STRING, struct(x=INT, X=INT)), A=INT)
     with pytest.raises(DuplicateColumnsError) as caught:
-        check_names(schema, NAME, table="t")
+        check_column_names(schema, NAME, table="t")
     assert caught.value.columns == ("m.value.X (m.value.x)", "A (a)")
 
 
 def test_reserved_names() -> None:
     schema = struct(_Change_Type=INT, s=struct(_commit_version=INT))
-    check_names(schema, NONE, table="t")
+    check_column_names(schema, NONE, table="t")
     with pytest.raises(ReservedColumnsError) as caught:
-        check_names(schema, NONE, table="t", change_data_feed=True)
+        check_column_names(schema, NONE, table="t", change_data_feed=True)
     assert caught.value.columns == ("_Change_Type",)
     with pytest.raises(ReservedColumnsError):
-        check_names(struct(a=INT), NONE, table="t", reserved=["A"])
+        check_column_names(struct(a=INT), NONE, table="t", reserved=["A"])
 
 
 def test_errors_are_sparks_and_survive_pickling() -> None:
     with pytest.raises(AnalysisException) as caught:
-        check_names(struct(a=INT, A=INT), NONE, table="t")
+        check_column_names(struct(a=INT, A=INT), NONE, table="t")
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
     assert again.getCondition() == "DELTA_DUPLICATE_COLUMNS_FOUND"
@@ -82,7 +82,7 @@ def test_partitioning() -> None:
     check_partitioning([], ["a"], table="t", overwriting=False)
     check_partitioning(["A"], ["a"], table="t", overwriting=False)
     with pytest.raises(
-        PartitionColumnMismatchError, match="partitioned by a, b, and the write asks for b, a"
+        PartitionColumnMismatchError, match="partitioned by a, b, and the write has the partition columns b, a"
     ) as caught:
         check_partitioning(["b", "a"], ["a", "b"], table="t", overwriting=True)
     assert "overwriteSchema" in str(caught.value)
@@ -124,12 +124,12 @@ def test_declared_lengths() -> None:
 )
 def test_void_where_it_cannot_be_left_out(schema: StructType) -> None:
     with pytest.raises(VoidWriteError):
-        check_writable(schema, table="t")
+        check_storable(schema, table="t")
 
 
 def test_void_that_can_be_left_out() -> None:
     schema = struct(a=INT, v=VOID, s=struct(x=INT, v=VOID))
-    check_writable(schema, table="t")
+    check_storable(schema, table="t")
     assert without_void(schema) == struct(a=INT, s=struct(x=INT))
 
 

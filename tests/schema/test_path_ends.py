@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StringType, StructField, StructType
 
-from anabranch.schema.paths import FieldPath, find_end
+from anabranch.schema.paths import FieldPath, find_field_or_part
 
 INT, LONG, STRING = IntegerType(), LongType(), StringType()
 INNER = StructType([StructField("value", INT, nullable=False)])
@@ -32,9 +32,9 @@ SCHEMA = StructType(
     ],
 )
 def test_what_a_path_ends_at(path: FieldPath, kind: DataType, nullable: bool) -> None:
-    assert find_end(SCHEMA, path) == StructField(path[-1], kind, nullable)
+    assert find_field_or_part(SCHEMA, path) == StructField(path[-1], kind, nullable)
 
 
 @pytest.mark.parametrize("path", [("nope",), ("l", "key"), ("m", "element"), ("l", "element", "element", "x")])
 def test_paths_that_end_nowhere(path: FieldPath) -> None:
-    assert find_end(SCHEMA, path) is None
+    assert find_field_or_part(SCHEMA, path) is None

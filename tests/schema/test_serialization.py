@@ -119,8 +119,8 @@ def test_malformed_schemas_name_table_and_column(text: str, where: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["int", "timestamp_ns", {"type": "tensor"}])
-def test_types_that_nobody_here_knows_may_be_newer(kind: str | dict[str, str]) -> None:
-    """Covers bug B90: they were told as damage, with the advice to restore an earlier version."""
+def test_unknown_types_may_be_newer(kind: str | dict[str, str]) -> None:
+    """Covers bug B90: they were reported as damage, with the advice to restore an earlier version."""
     nested = {"type": "struct", "fields": [field(kind, "b")]}
     with pytest.raises(UnknownTypeError, match=r"Column a\.b of sales .* newer"):
         parse_schema(schema_of(field(nested)), table="sales")

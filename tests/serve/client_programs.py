@@ -1,4 +1,4 @@
-"""Programs that are clients of a server in a process of their own: what a client imports and patches stays there.
+"""Programs that are clients of a server, in a separate process, so that a client's imports and patches stay there.
 
 A module of programs has functions marked `program`. Run as a program it reads their names, one a line, and says of each
 "ok" or where it failed. So each function is a test of its own, and the process starts once.
@@ -20,14 +20,14 @@ ANSWER = "answer: "
 Program = Callable[..., None]
 
 
-def answer_lines(programs: Mapping[str, Program], folder: str, *given: Any) -> None:
-    """Runs what is asked for, each with `given` and a folder of its own."""
+def answer_lines(programs: Mapping[str, Program], folder: str, *arguments: Any) -> None:
+    """Run the programs that standard input names, each with the arguments and a folder of its own."""
     for line in sys.stdin:
         name = line.strip()
         own = Path(folder, name)
         own.mkdir()
         try:
-            programs[name](*given, str(own))
+            programs[name](*arguments, str(own))
             answer = "ok"
         except Exception:
             answer = traceback.format_exc().partition("JVM stacktrace:")[0]
@@ -36,15 +36,15 @@ def answer_lines(programs: Mapping[str, Program], folder: str, *given: Any) -> N
 
 @contextlib.contextmanager
 def refused(condition: str, sqlstate: str) -> Iterator[None]:
-    """What runs in it must raise an error of that condition."""
+    """The block must raise an error of that condition."""
     try:
         yield
     except Exception as error:
-        told: Any = error
-        if not hasattr(told, "getCondition"):
+        outcome: Any = error
+        if not hasattr(outcome, "getCondition"):
             raise
-        found = (told.getCondition(), told.getSqlState())
-        assert found == (condition, sqlstate), f"{found}: {error}"
+        condition_and_sqlstate = (outcome.getCondition(), outcome.getSqlState())
+        assert condition_and_sqlstate == (condition, sqlstate), f"{condition_and_sqlstate}: {error}"
         return
     raise AssertionError(f"not refused: {condition}")
 
@@ -54,7 +54,7 @@ def rows_of(frame: Any) -> list[tuple[Any, ...]]:
 
 
 def merge_by_every_clause(spark: Any, table: Any) -> None:
-    """A MERGE into rows (0, 'v0') to (9, 'v9') of a `DeltaTable` called t: its answer, and the rows after it."""
+    """Check the result of a MERGE into rows (0, 'v0') to (9, 'v9') of a `DeltaTable` called t, and the rows after it."""
     from pyspark.sql.connect import functions as F
 
     source = spark.sql("SELECT explode(array(1, 2, 50, 51)) AS id, 'm' AS v").alias("s")
@@ -74,7 +74,7 @@ def merge_by_every_clause(spark: Any, table: Any) -> None:
 
 
 class ClientProcess:
-    """Runs a module of programs. Its folder is theirs; `paths` are where Python looks first."""
+    """Runs a module of programs in a folder. `paths` come first in Python's search path."""
 
     def __init__(self, module: Any, url: str, folder: Path, *paths: str) -> None:
         self._log = folder / "stderr"
@@ -89,7 +89,7 @@ class ClientProcess:
         )
 
     def run(self, name: str) -> str:
-        """What the program answers."""
+        """The answer of the program."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{name}\n")

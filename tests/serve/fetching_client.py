@@ -2,7 +2,7 @@
 
     python fetching_client.py connect|jdbc PORT STATEMENT stay|fetch
 
-Says `rows` when it has some. Then it stays and asks for no more, or fetches on to the end and says `end`.
+Prints `rows` when it has some. Then it fetches no more and stays, or fetches the rest and prints `end`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ FIRST = 5
 STAY_SECONDS = 600
 
 
-def rows(door: str, port: int, statement: str) -> Iterator[Any]:
-    if door == "connect":
+def rows(protocol: str, port: int, statement: str) -> Iterator[Any]:
+    if protocol == "connect":
         from pyspark.sql.connect.session import SparkSession
 
         yield from SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create().sql(statement).toLocalIterator()
@@ -31,8 +31,8 @@ def rows(door: str, port: int, statement: str) -> Iterator[Any]:
 
 
 def main() -> None:
-    door, port, statement, then = sys.argv[1:]
-    fetched = rows(door, int(port), statement)
+    protocol, port, statement, then = sys.argv[1:]
+    fetched = rows(protocol, int(port), statement)
     assert len(list(itertools.islice(fetched, FIRST))) == FIRST
     print("rows", flush=True)
     if then == "stay":

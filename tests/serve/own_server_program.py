@@ -18,7 +18,7 @@ import pyspark.sql.utils
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.connect.session import SparkSession as ConnectSession
-from served import Client, has_begun, let_go, until, waiting
+from served import Client, has_begun, release, until, waiting
 
 import anabranch
 from anabranch.exceptions import ConcurrentAppendException, DeltaConcurrentModificationException
@@ -28,7 +28,7 @@ KEY = "spark.sql.catalog.spark_catalog"
 
 
 class Session(Client):
-    """One client's."""
+    """One client of the server in this process."""
 
     def __init__(self, spark: Any) -> None:
         self.spark = spark
@@ -48,10 +48,10 @@ def another_client() -> Any:
 
 
 def stop(*sessions: Any) -> None:
-    """The first takes the server away; PySpark would try for minutes to tell it of the others' ends."""
-    for each in sessions:
-        each.client.set_retry_policies([])
-        each.stop()
+    """Stop the sessions. The first one stops the server; without a policy PySpark would retry for minutes for the others."""
+    for session in sessions:
+        session.client.set_retry_policies([])
+        session.stop()
 
 
 def statements(folder: Path) -> None:
@@ -75,11 +75,11 @@ def statements(folder: Path) -> None:
     by.rows("OPTIMIZE t")
     by.rows("INSERT INTO t VALUES (8, 'n')")
     by.rows("OPTIMIZE t ZORDER BY (id, v)")
-    for each in (by, before, after):
-        assert each.rows("SELECT * FROM t WHERE id < 8 ORDER BY id") == expected
+    for client in (by, before, after):
+        assert client.rows("SELECT * FROM t WHERE id < 8 ORDER BY id") == expected
     assert by.rows("SELECT count(*) FROM t VERSION AS OF 1") == [(3,)]
-    told = [row[4] for row in by.rows("DESCRIBE HISTORY t")]
-    assert told[:6] == ["OPTIMIZE", "WRITE", "OPTIMIZE", "MERGE", "UPDATE", "DELETE"], told
+    operations = [row[4] for row in by.rows("DESCRIBE HISTORY t")]
+    assert operations[:6] == ["OPTIMIZE", "WRITE", "OPTIMIZE", "MERGE", "UPDATE", "DELETE"], operations
     by.rows("ALTER TABLE t ADD COLUMN more INT")
     by.rows("RESTORE TABLE t TO VERSION AS OF 1")
     by.rows("VACUUM t DRY RUN")
@@ -145,15 +145,15 @@ def streams(folder: Path) -> None:
         read = spark.readStream.format("delta").load(source)
         run(read.writeStream.format("delta"), "target", target)
         run(read.writeStream.foreachBatch(write_batch), "batches")
-        for each in (target, batches):
-            assert spark.read.format("delta").load(each).count() == rows
+        for written in (target, batches):
+            assert spark.read.format("delta").load(written).count() == rows
         spark.range(2).write.format("delta").mode("append").save(source)
     nothing_is_wrapped(spark)
     stop(spark)
 
 
 def started_in_time(start: Callable[[], Any]) -> Any:
-    """Spark gives the process that runs `foreachBatch` ten seconds to start, which a busy machine may take longer for."""
+    """Spark allows ten seconds for the start of the process that runs `foreachBatch`; a busy machine may need longer."""
     by = time.monotonic() + 300
     while True:
         try:
@@ -164,7 +164,7 @@ def started_in_time(start: Callable[[], Any]) -> Any:
 
 
 def python_of_workers(folder: Path) -> str:
-    """Starts in half the time: Spark names its archive of PySpark first, whose modules are compiled at each start."""
+    """A Python that starts in half the time: Spark's archive of PySpark comes first by default, and is compiled at each start."""
     script = folder / "python"
     script.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec "{sys.executable}" "$@"\n', "utf-8")
     script.chmod(0o755)
@@ -172,7 +172,7 @@ def python_of_workers(folder: Path) -> str:
 
 
 def errors(folder: Path) -> None:
-    """Conflicts and refusals are the exceptions that are documented, and carry their facts."""
+    """Conflicts and refusals raise the documented exceptions, with their facts."""
     spark = anabranch.enable(started())
     by, other = Session(spark), Session(another_client())
     by.rows("CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS SELECT 1 id, 'a' v")
@@ -191,7 +191,7 @@ def errors(folder: Path) -> None:
     merging.start()
     until(lambda: has_begun(other, "theirs"))
     other.rows("UPDATE t SET v = 'theirs' WHERE id = 1")
-    let_go(other, "theirs")
+    release(other, "theirs")
     merging.join()
     (conflict,) = failures
     assert isinstance(conflict, DeltaConcurrentModificationException), repr(conflict)
@@ -220,8 +220,8 @@ def refused(condition: str, call: Callable[[], Any]) -> None:
 
 
 def disabled(folder: Path) -> None:
-    """As it was before, for each session; enabled again, and with a server of its own after a stop."""
-    told = pyspark.sql.utils.is_remote
+    """Every session is as before it was enabled; it can be enabled again, and so can a new server after a stop."""
+    original = pyspark.sql.utils.is_remote
     spark = started()
     path = str(folder / "table")
     for _ in range(2):
@@ -229,19 +229,19 @@ def disabled(folder: Path) -> None:
         anabranch.enable(spark)
         after = another_client()
         after.range(3).write.format("delta").mode("overwrite").save(path)
-        assert {each.conf.get(KEY) for each in (spark, after)} == {"delta.DeltaCatalog"}
+        assert {session.conf.get(KEY) for session in (spark, after)} == {"delta.DeltaCatalog"}
         assert pyspark.sql.utils.is_remote()
         anabranch.disable(spark)
-        for each in (spark, after):
-            assert each.conf.get(KEY, "builtin") == "builtin"
+        for session in (spark, after):
+            assert session.conf.get(KEY, "builtin") == "builtin"
             try:
-                each.read.format("delta").load(path).collect()
+                session.read.format("delta").load(path).collect()
             except Exception as error:
                 assert "ANABRANCH_NOT_ENABLED" in str(error), error
             else:
                 raise AssertionError("it still knows Delta")
-            assert each.range(2).count() == 2
-        assert pyspark.sql.utils.is_remote is told
+            assert session.range(2).count() == 2
+        assert pyspark.sql.utils.is_remote is original
         after.client.set_retry_policies([])
     stop(spark)
     spark = anabranch.enable(started())
@@ -257,11 +257,11 @@ def nothing_is_wrapped(spark: Any) -> None:
 
 if __name__ == "__main__":
     os.environ["PYSPARK_PYTHON"] = python_of_workers(Path(sys.argv[2]))
-    programs = {each.__name__: each for each in (statements, frames, streams, errors, disabled)}
+    programs = {program.__name__: program for program in (statements, frames, streams, errors, disabled)}
     try:
         programs[sys.argv[1]](Path(sys.argv[2]))
         print("done", flush=True)
     except BaseException:
         traceback.print_exc()
-        # A session that nobody stopped keeps its process.
+        # A session that was not stopped keeps its process.
         os._exit(1)

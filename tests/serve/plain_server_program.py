@@ -1,4 +1,4 @@
-"""A driver with Spark's own Connect server that knows nothing of Delta. It prints its port, and ends with its input."""
+"""A driver with Spark's own Connect server, without Delta. It prints its port, and ends when its input ends."""
 
 from __future__ import annotations
 

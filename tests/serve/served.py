@@ -1,4 +1,4 @@
-"""A server of its own process, as `anabranch serve` starts it, and clients of both doors."""
+"""A server in a separate process, as `anabranch serve` starts it, and clients of both protocols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOPPED_SECONDS = 120
 
 @dataclass
 class Served:
-    """A server that said that it is ready."""
+    """A server that is ready."""
 
     process: subprocess.Popen[str]
     ready: dict[str, Any]
@@ -38,21 +38,21 @@ class Served:
         return int(self.connect_url.rpartition(":")[2])
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, list[dict[str, Any]]]:
-        """The exit code, and what it said to the end."""
+        """Send the signal. Returns the exit code and the lines of output until the end."""
         self.process.send_signal(number)
         said, _ = self.process.communicate(timeout=STOPPED_SECONDS)
         return self.process.returncode, [json.loads(line) for line in said.splitlines()]
 
     def jvm(self) -> int:
         """The process of the driver's JVM."""
-        told = subprocess.run(
+        outcome = subprocess.run(
             ["pgrep", "-P", str(self.process.pid), "java"], capture_output=True, text=True, check=True
         )
-        return int(told.stdout.split()[0])
+        return int(outcome.stdout.split()[0])
 
 
 def start_server(warehouse: Path, *arguments: str, log: Path | None = None) -> Served:
-    """On free ports, both doors."""
+    """Start a server of both protocols on free ports."""
     # Programs of clients have this file without the folder that the module is in.
     from new_processes import outside_this_session
 
@@ -90,7 +90,7 @@ def served(warehouse: Path, *arguments: str) -> Iterator[Served]:
 
 
 def connect_client(server: Served) -> Any:
-    """A session of its own. The class is Connect's own, so that it can share a process with classic sessions."""
+    """A new session. Its class is Connect's own, so that it can share a process with classic sessions."""
     from pyspark.sql.connect.session import SparkSession
 
     return SparkSession.builder.remote(server.connect_url).create()
@@ -103,7 +103,7 @@ def jdbc_client(server: Served) -> Any:
 
 
 def beeline(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Hive's own client by its own driver, which ships with PySpark."""
+    """Run Hive's own client, which ships with PySpark."""
     import pyspark
 
     jars = os.path.join(os.path.dirname(pyspark.__file__), "jars", "*")
@@ -113,15 +113,15 @@ def beeline(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 class Client:
-    """What clients of both doors can do."""
+    """The operations that clients of both protocols have."""
 
-    door: str
+    protocol: str
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
     def run(self, statement: str) -> None:
-        """Returns when the server has said that it is done, and asks it for nothing more."""
+        """Return when the statement has finished, without fetching rows."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -129,11 +129,11 @@ class Client:
 
 
 class ConnectClient(Client):
-    door = "connect"
+    protocol = "connect"
 
     def __init__(self, server: Served) -> None:
         self.session = connect_client(server)
-        # Else PySpark tries for ten minutes to reach a server that is gone, even to say that its session is over.
+        # By default PySpark tries for ten minutes to reach a server that has ended, also to end its session.
         self.session.client.set_retry_policies([])
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
@@ -150,7 +150,7 @@ class ConnectClient(Client):
 
 
 class JdbcClient(Client):
-    door = "jdbc"
+    protocol = "jdbc"
 
     def __init__(self, server: Served) -> None:
         self.connection = jdbc_client(server)
@@ -175,12 +175,12 @@ class JdbcClient(Client):
                 raise
 
 
-DOORS: dict[str, type[Client]] = {"connect": ConnectClient, "jdbc": JdbcClient}
+PROTOCOLS: dict[str, type[Client]] = {"connect": ConnectClient, "jdbc": JdbcClient}
 
 
 @contextlib.contextmanager
-def client(server: Served, door: str) -> Iterator[Client]:
-    made = DOORS[door](server)  # type: ignore[call-arg]
+def client(server: Served, protocol: str) -> Iterator[Client]:
+    made = PROTOCOLS[protocol](server)  # type: ignore[call-arg]
     try:
         yield made
     finally:
@@ -195,7 +195,7 @@ def until(condition: Any, seconds: float = 120) -> None:
 
 
 def waiting(mark: str) -> str:
-    """A query of one row, `v`, that says in a property of the driver that it began, and ends when `let_go` is called."""
+    """A query of one row, `v`, that says in a property of the driver that it began, and ends when `release` is called."""
     began = f"reflect('java.lang.System', 'setProperty', '{mark}', 'began')"
     go = f"reflect('java.lang.System', 'getProperty', '{mark}.go') = 'go'"
     step = f"CASE WHEN {go} THEN 'x' ELSE reflect('java.lang.Thread', 'sleep', 250L) END"
@@ -206,5 +206,5 @@ def has_begun(by: Client, mark: str) -> bool:
     return by.rows(f"SELECT reflect('java.lang.System', 'getProperty', '{mark}')") == [("began",)]
 
 
-def let_go(by: Client, mark: str) -> None:
+def release(by: Client, mark: str) -> None:
     by.rows(f"SELECT reflect('java.lang.System', 'setProperty', '{mark}.go', 'go')")

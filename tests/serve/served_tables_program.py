@@ -1,4 +1,4 @@
-"""What our own `DeltaTable` does in a client of `anabranch serve`: a process of its own, without Java.
+"""Tests of `anabranch.tables.DeltaTable` in a client of `anabranch serve`: a separate process without Java.
 
     python served_tables_program.py sc://host:port FOLDER
 
@@ -44,7 +44,7 @@ from anabranch.errors import (
 from anabranch.errors.arguments import ClientMessageError
 from anabranch.tables import DeltaTable, IdentityGenerator
 from serve.client_programs import Program, answer_lines, merge_by_every_clause, refused, rows_of
-from serve.served import ConnectClient, Served, has_begun, let_go, until, waiting
+from serve.served import ConnectClient, Served, has_begun, release, until, waiting
 
 PROGRAMS: dict[str, Program] = {}
 URL: list[str] = []
@@ -56,7 +56,7 @@ def program(function: Program) -> Program:
 
 
 def table_of(spark: Any, path: str, *, rows: int = 10, properties: str = "") -> DeltaTable:
-    """With rows 0 v0, 1 v1, …; of one file."""
+    """A table of one file, with rows 0 v0, 1 v1, …."""
     spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, v STRING) USING delta {properties}")
     append(spark, path, 0, rows)
     return DeltaTable.forPath(spark, path)
@@ -75,10 +75,10 @@ def ids(table: DeltaTable) -> list[int]:
 def finds_tables(spark: Any, folder: str) -> None:
     path = f"{folder}/t"
     table_of(spark, path)
-    spark.sql(f"CREATE TABLE found_by_name USING delta LOCATION '{path}'")
+    spark.sql(f"CREATE TABLE opened_by_name USING delta LOCATION '{path}'")
     for table in (
         DeltaTable.forPath(spark, path),
-        DeltaTable.forName(spark, "found_by_name"),
+        DeltaTable.forName(spark, "opened_by_name"),
         DeltaTable.forName(spark, f"delta.`{path}`").alias("one").alias("other"),
     ):
         assert isinstance(table, DeltaTable)
@@ -88,7 +88,7 @@ def finds_tables(spark: Any, folder: str) -> None:
         assert table.detail().first()["format"] == "delta"
     assert DeltaTable.isDeltaTable(spark, path)
     assert not DeltaTable.isDeltaTable(spark, folder)
-    spark.sql("DROP TABLE found_by_name")
+    spark.sql("DROP TABLE opened_by_name")
 
 
 @program
@@ -171,7 +171,7 @@ def merge_refused(spark: Any, folder: str) -> None:
 
 @program
 def conflicts(spark: Any, folder: str) -> None:
-    """A MERGE whose source takes its time, while somebody else changes the row that it changes."""
+    """A MERGE with a slow source, while another writer changes the row that it changes."""
     path = f"{folder}/t"
     table = table_of(spark, path).alias("t")
     other = ConnectClient(Served(None, {"connect": URL[0]}))  # type: ignore[arg-type]
@@ -191,7 +191,7 @@ def conflicts(spark: Any, folder: str) -> None:
         thread.start()
         until(lambda: has_begun(other, mark))
         other.rows(f"UPDATE delta.`{path}` SET v = 'theirs' WHERE id = 1")
-        let_go(other, mark)
+        release(other, mark)
         thread.join()
 
     raced("served_conflict", 0)
@@ -228,8 +228,8 @@ def restore(spark: Any, folder: str) -> None:
     path = f"{folder}/t"
     table = table_of(spark, path)
     append(spark, path, 10, 12)
-    told: Any = table.restoreToVersion(1).first()
-    assert (told.num_removed_files, told.num_of_files_after_restore) == (1, 1)
+    row: Any = table.restoreToVersion(1).first()
+    assert (row.num_removed_files, row.num_of_files_after_restore) == (1, 1)
     assert len(ids(table)) == 10
     # Nothing is to be done.
     assert table.restoreToVersion(3).collect() == []
@@ -329,13 +329,13 @@ def create(spark: Any, folder: str) -> None:
     schema = table.toDF().schema
     assert (schema["n"].nullable, schema["n"].metadata["comment"]) == (False, "a number")
     assert schema["words"].metadata == {"mine": 1}
-    told: Any = table.detail().first()
-    assert (told.description, told.partitionColumns, told.properties["mine.key"]) == ("about", ["p"], "value")
+    row: Any = table.detail().first()
+    assert (row.description, row.partitionColumns, row.properties["mine.key"]) == ("about", ["p"], "value")
     spark.sql("DROP TABLE of_served_client")
 
 
 @program
-def create_by_each_mode(spark: Any, folder: str) -> None:
+def create_in_every_mode(spark: Any, folder: str) -> None:
     path = f"{folder}/t"
     made = DeltaTable.create(spark).location(path).addColumn("id", LongType()).clusterBy("id").execute()
     assert made.detail().first()["clusteringColumns"] == ["id"]
@@ -413,7 +413,7 @@ def messages_that_lack_something(spark: Any, folder: str) -> None:
 
 @program
 def plans_are_nested_deeply(spark: Any, folder: str) -> None:
-    """Deeper than protobuf parses by default."""
+    """Messages that are nested deeper than protobuf parses by default."""
     table = table_of(spark, f"{folder}/t")
     source = spark.range(1)
     for number in range(150):

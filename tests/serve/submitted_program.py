@@ -1,4 +1,4 @@
-"""What a user hands to spark-submit: serves the session that it gives, until it is told to stop."""
+"""A program for spark-submit that serves its session until a signal stops it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients of a server with `--warehouse-only` and logins try to get out, by both doors. docs/howto/serve.md has the threat model."""
+"""Attacks by clients of a server with `--warehouse-only` and logins, over both protocols. docs/howto/serve.md has the threat model."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ REFUSED = "ANABRANCH_REFUSED_TO_CLIENTS"
 SECRET = "of-the-environment"
 VARIABLE = "ANABRANCH_TEST_SECRET"
 PASSWORD = "of-ann"
-DOORS = ["connect", "jdbc"]
+PROTOCOLS = ["connect", "jdbc"]
 HIVE = "org.apache.hadoop.hive.ql.io"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with links out of it, which only an administrator makes, and a folder beside it with a file."""
+    """A warehouse with links that lead out of it, as only an administrator can make, and a folder next to it with a file."""
     folder = tmp_path_factory.mktemp("attacked")
     (folder / "outside").mkdir()
     (folder / "outside/secret.csv").write_text(f"1,{SECRET}\n")
@@ -63,8 +63,8 @@ class Ann(JdbcClient):
 
 
 @contextlib.contextmanager
-def client(server: Served, door: str) -> Iterator[Client]:
-    made = ConnectClient(server) if door == "connect" else Ann(server)
+def client(server: Served, protocol: str) -> Iterator[Client]:
+    made = ConnectClient(server) if protocol == "connect" else Ann(server)
     try:
         yield made
     finally:
@@ -72,7 +72,7 @@ def client(server: Served, door: str) -> Iterator[Client]:
 
 
 def not_refused(by: Client, attacks: dict[str, list[str]], folder: Path) -> list[str]:
-    """The statements that have another end than the error of their condition."""
+    """The statements that did not raise the error of their condition."""
     passed = []
     for condition, statements in attacks.items():
         for text in statements:
@@ -87,7 +87,7 @@ def not_refused(by: Client, attacks: dict[str, list[str]], folder: Path) -> list
 
 FILES = {
     OUTSIDE: [
-        # Hadoop makes `..` of these, or follows a link, after the name was looked at.
+        # Hadoop turns these into `..`, or follows a link, after the name was checked.
         "SELECT * FROM csv.`{w}/.{./,q/}outside`",
         "SELECT * FROM csv.`{w}/{.,q}{.,q}/outside`",
         "SELECT * FROM csv.`{w}/[.]./outside`",
@@ -119,10 +119,10 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_files_by_formats_patterns_and_links(server: Served, folder: Path, door: str) -> None:
-    """Covers bug B79: input formats, patterns and links reached files behind the look at their names."""
-    with client(server, door) as by:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_files_by_formats_patterns_and_links(server: Served, folder: Path, protocol: str) -> None:
+    """Covers bug B79: input formats, patterns and links reached files after the check of their names."""
+    with client(server, protocol) as by:
         by.rows(f"CREATE TABLE IF NOT EXISTS plain (a STRING) STORED AS TEXTFILE LOCATION '{folder}/warehouse/plain'")
         assert not_refused(by, FILES, folder) == []
         for text in (f"text.`{folder}/warehouse/linked`", f"text.`{folder}/warehouse/linke*`"):
@@ -156,23 +156,23 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_settings_and_variables(server: Served, folder: Path, door: str) -> None:
-    """Covers bugs B79 and B80: settings that lead around the rules, and variables that are the server's environment."""
-    with client(server, door) as by:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_settings_and_variables(server: Served, folder: Path, protocol: str) -> None:
+    """Covers bugs B79 and B80: settings that bypass the rules, and variables that show the server's environment."""
+    with client(server, protocol) as by:
         assert not_refused(by, SETTINGS, folder) == []
         by.rows("SET mine = 5")
         for variable in (f"env:{VARIABLE}", "system:user.home", "mine", "spark.app.name"):
-            # It stays the text that it is.
+            # The variable is not substituted.
             assert by.rows(f"SELECT '${{{variable}}}' AS v") == [(f"${{{variable}}}",)]
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_files_by_functions_over_xml(server: Served, folder: Path, door: str) -> None:
-    """Entities of a document name no file, and a schema to check it by is a path as others."""
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_files_by_functions_over_xml(server: Served, folder: Path, protocol: str) -> None:
+    """Entities of a document cannot name a file, and the path of its schema is checked like others."""
     secret = f"{folder}/outside/secret.csv"
     document = f'<!DOCTYPE r [<!ENTITY x SYSTEM "file:{secret}">]><r><v>&x;</v></r>'
-    with client(server, door) as by:
+    with client(server, protocol) as by:
         for query in (f"xpath_string('{document}', 'r/v')", f"from_xml('{document}', 'v STRING')"):
             with contextlib.suppress(Exception):
                 assert SECRET not in str(by.rows(f"SELECT {query} AS v"))
@@ -182,7 +182,7 @@ def test_files_by_functions_over_xml(server: Served, folder: Path, door: str) ->
 
 
 def test_settings_that_come_with_a_connection(server: Served) -> None:
-    """Covers bug B80: Hive puts variables into them, and has a way to set properties of the JVM."""
+    """Covers bug B80: Hive substitutes variables in them, and can set properties of the JVM by them."""
     for key, value in {
         "set:hiveconf:mine": f"${{env:{VARIABLE}}}",
         "set:hivevar:mine": f"${{env:{VARIABLE}}}",
@@ -202,7 +202,7 @@ def test_settings_that_come_with_a_connection(server: Served) -> None:
 
 
 def test_artifacts(server: Served) -> None:
-    """Covers bug B78: of artifacts only rows are taken, by their hash, whatever the name becomes in a file system."""
+    """Covers bug B78: rows by their hash are the only artifacts that are accepted, also if a file system changes the name."""
     from pyspark.sql.connect import proto
 
     with client(server, "connect") as by:
@@ -244,7 +244,7 @@ def test_artifacts(server: Served) -> None:
 
 
 def test_readers_and_writers_of_connect(server: Served, folder: Path) -> None:
-    """Covers bugs B78 and B79: formats, codecs and options that name classes, before Spark makes anything of them."""
+    """Covers bugs B78 and B79: formats, codecs and options that name classes are refused before Spark resolves them."""
     warehouse, outside = folder / "warehouse", folder / "outside"
     before = sorted(os.listdir(outside))
     with client(server, "connect") as by:
@@ -276,11 +276,11 @@ def test_readers_and_writers_of_connect(server: Served, folder: Path) -> None:
     assert not (warehouse / "made").exists()
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_what_clients_do_all_day(server: Served, folder: Path, door: str) -> None:
-    """Lists of what is allowed are long enough: formats, SerDes, patterns, properties, settings."""
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_clients_do_all_day(server: Served, folder: Path, protocol: str) -> None:
+    """The lists of allowed formats, SerDes, patterns, properties and settings are long enough."""
     warehouse = folder / "warehouse"
-    with client(server, door) as by:
+    with client(server, protocol) as by:
         for number, (clause, answer) in enumerate(
             {
                 "USING delta TBLPROPERTIES ('owner.team' = 'x')": (1, "a"),
@@ -292,15 +292,15 @@ def test_what_clients_do_all_day(server: Served, folder: Path, door: str) -> Non
                 "ROW FORMAT DELIMITED FIELDS TERMINATED BY '|' STORED AS TEXTFILE": (1, "a"),
             }.items()
         ):
-            table = f"{door}_{number}"
+            table = f"{protocol}_{number}"
             by.rows(f"CREATE TABLE {table} (id BIGINT, v STRING) {clause}")
             by.rows(f"INSERT INTO {table} VALUES (1, 'a')")
             assert by.rows(f"SELECT * FROM {table}") == [answer], clause
-        by.rows(f"INSERT OVERWRITE DIRECTORY '{warehouse}/{door}_made' STORED AS TEXTFILE SELECT 7")
-        # The warehouse is listed for these; the metastore in it is nobody's table.
-        for pattern in (f"{door}_mad*", f"{{{door}_made,none}}", f"*/{door}_made", f"{door}_made"):
-            found = pattern.replace("*/", "")
-            assert by.rows(f"SELECT * FROM text.`{warehouse}/{found}`") == [("7",)]
+        by.rows(f"INSERT OVERWRITE DIRECTORY '{warehouse}/{protocol}_made' STORED AS TEXTFILE SELECT 7")
+        # These list the warehouse; the metastore in it is no table.
+        for pattern in (f"{protocol}_mad*", f"{{{protocol}_made,none}}", f"*/{protocol}_made", f"{protocol}_made"):
+            name_in_warehouse = pattern.replace("*/", "")
+            assert by.rows(f"SELECT * FROM text.`{warehouse}/{name_in_warehouse}`") == [("7",)]
         for setting in (
             *("spark.sql.shuffle.partitions = 3", "spark.sql.ansi.enabled = false", "TIME ZONE 'UTC'", "mine = x"),
             *("spark.sql.adaptive.enabled = false", "spark.databricks.delta.schema.autoMerge.enabled = true"),
@@ -310,7 +310,7 @@ def test_what_clients_do_all_day(server: Served, folder: Path, door: str) -> Non
 
 
 def test_a_stream_goes_on_behind_its_checkpoint(server: Served, folder: Path) -> None:
-    """With the checkpoint come settings that the stream began with, names of Spark's classes among them."""
+    """A checkpoint restores the settings with which the stream began, among them names of Spark's classes."""
     warehouse = folder / "warehouse"
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)

@@ -1,4 +1,4 @@
-"""What connections without a login may take from a server: they say how much they will send, and then wait."""
+"""Limits of connections without a login, which announce how much they will send, and then wait."""
 
 from __future__ import annotations
 
@@ -73,30 +73,30 @@ def check_connect(server: Served) -> None:
 
 
 def closed(made: list[socket.socket]) -> int:
-    """How many of them the server has closed."""
-    found = 0
-    for each in made:
-        each.settimeout(0.05)
+    """The number of connections that the server has closed."""
+    closed_count = 0
+    for connection in made:
+        connection.settimeout(0.05)
         with contextlib.suppress(TimeoutError):
             try:
-                found += not each.recv(1)
+                closed_count += not connection.recv(1)
             except ConnectionError:
-                found += 1
-    return found
+                closed_count += 1
+    return closed_count
 
 
 @pytest.mark.parametrize("before", [b"", sasl(START, PLAIN)], ids=["first", "second"])
 def test_large_messages_that_are_announced(server: Served, before: bytes) -> None:
-    """Covers bug B82. Each in the handshake: a server of 1 GB ended by them."""
+    """Covers bug B82. Announcements in the handshake ended a server with 1 GB of memory."""
     with connections(server.jdbc_port, ANNOUNCING, before + sasl(OK, b"", ANNOUNCED)) as made:
-        answers = [each.recv(1000) for each in made]
+        answers = [connection.recv(1000) for connection in made]
         assert all(b"Invalid payload header length" in answer for answer in answers)
         check_jdbc(server)
         check_connect(server)
 
 
 def test_connections_that_wait(server: Served) -> None:
-    """Covers bug B82. Those of Hive's protocol had one of 500 threads each, without end."""
+    """Covers bug B82. Each connection of Hive's protocol occupied one of 500 threads forever."""
     with connections(server.jdbc_port, IDLE) as made:
         check_jdbc(server)
         assert closed(made) >= IDLE - WAITING_MAX
@@ -107,7 +107,7 @@ def test_connections_that_wait(server: Served) -> None:
 
 
 def test_requests_of_spark_connect_without_the_token(server: Served) -> None:
-    """The server refuses them by their headers, and reads no further."""
+    """The server refuses such requests by their headers, without reading the rest."""
     options = [("grpc.max_send_message_length", -1)]
     for _ in range(ANNOUNCING):
         with grpc.insecure_channel(f"127.0.0.1:{server.connect_port}", options=options) as channel:

@@ -1,4 +1,4 @@
-"""Clients that ask for too much, read slowly, or die in the middle: nobody else notices, and nothing of them is left."""
+"""Clients that request too much, read slowly, or die: they do not affect other clients, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMORY = "1g"
 HUGE = "SELECT id, repeat(CAST(id % 10 AS STRING), 500) AS v FROM range(0, 10000000, 1, 200)"
 """Some 5 GB in 200 partitions; five times the driver's memory."""
 LARGE = "SELECT id, repeat(CAST(id % 10 AS STRING), 500) AS v FROM range(0, 200000, 1, 20)"
-"""100 MB: what a client of Spark Connect may ask for here. The server has all of it until the client has taken it."""
+"""100 MB: a result that a client of Spark Connect may request here. The server holds all of it until it is fetched."""
 ASKED = {"connect": LARGE, "jdbc": HUGE}
 OF_CLIENTS = {
     "statements by connect": "org.apache.spark.sql.connect.service.ExecuteHolder",
@@ -42,7 +42,7 @@ SOON = (
     *("-c", "spark.connect.session.manager.defaultSessionTimeout=15s"),
     *("-c", "spark.connect.session.manager.maintenanceInterval=1s"),
 )
-"""Spark Connect keeps what a client has left for minutes, in case it comes again."""
+"""Spark Connect keeps a client's results for minutes after it disconnected, in case it connects again."""
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +53,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @contextlib.contextmanager
-def fetching(server: Served, door: str, then: str) -> Iterator[subprocess.Popen[str]]:
-    """A client that has its first rows; at the end it is killed without a word to the server."""
-    port = server.connect_port if door == "connect" else server.jdbc_port
-    command = [sys.executable, fetching_client.__file__, door, str(port), ASKED[door], then]
+def fetching(server: Served, protocol: str, then: str) -> Iterator[subprocess.Popen[str]]:
+    """A client that has fetched its first rows. At the end it is killed without closing its session."""
+    port = server.connect_port if protocol == "connect" else server.jdbc_port
+    command = [sys.executable, fetching_client.__file__, protocol, str(port), ASKED[protocol], then]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -68,23 +68,25 @@ def fetching(server: Served, door: str, then: str) -> Iterator[subprocess.Popen[
 
 
 def counted(server: Served) -> dict[str, int]:
-    """What is in the JVM's heap, behind a collection."""
-    told = subprocess.run(["jcmd", str(server.jvm()), "GC.class_histogram"], capture_output=True, text=True, check=True)
-    found = {}
+    """The number of objects of clients in the JVM's heap after a garbage collection."""
+    histogram = subprocess.run(
+        ["jcmd", str(server.jvm()), "GC.class_histogram"], capture_output=True, text=True, check=True
+    )
+    counts = {}
     for name, kind in OF_CLIENTS.items():
-        line = re.search(rf"(\d+) +\d+ +{re.escape(kind)}\b(?!\$)", told.stdout)
-        found[name] = int(line[1]) if line else 0
-    return found
+        line = re.search(rf"(\d+) +\d+ +{re.escape(kind)}\b(?!\$)", histogram.stdout)
+        counts[name] = int(line[1]) if line else 0
+    return counts
 
 
-@pytest.mark.parametrize("door", ["connect", "jdbc"])
-def test_slow_and_dying_clients(server: Served, door: str) -> None:
+@pytest.mark.parametrize("protocol", ["connect", "jdbc"])
+def test_slow_and_dying_clients(server: Served, protocol: str) -> None:
     with client(server, "connect") as owner:
         owner.rows("CREATE OR REPLACE TABLE beside USING delta AS SELECT 0L AS n")
     before = counted(server) if shutil.which("jcmd") else {}
-    with fetching(server, door, "stay"), fetching(server, door, "stay"):
+    with fetching(server, protocol, "stay"), fetching(server, protocol, "stay"):
         rounds = 0
-        with fetching(server, door, "fetch") as dying:
+        with fetching(server, protocol, "fetch") as dying:
             time.sleep(1)
             assert dying.poll() is None
             rounds += works(server)
@@ -97,10 +99,10 @@ def test_slow_and_dying_clients(server: Served, door: str) -> None:
 
 
 def works(server: Served) -> int:
-    """Another client of each door reads and writes, promptly; how many rounds."""
+    """Other clients of both protocols read and write without delay. Returns the number of rounds."""
     rounds = 0
-    for door in ("connect", "jdbc"):
-        with client(server, door) as by:
+    for protocol in ("connect", "jdbc"):
+        with client(server, protocol) as by:
             for _ in range(3):
                 assert by.rows("UPDATE beside SET n = n + 1") == [(1,)]
                 assert by.rows("SELECT count(*) FROM beside") == [(1,)]
@@ -113,7 +115,7 @@ def more(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
 
 
 def test_a_result_too_large_is_refused_by_connect(server: Served) -> None:
-    """Spark's Connect server has a result as a whole; JDBC's holds one partition at a time."""
+    """Spark's Connect server holds a whole result; the JDBC server holds one partition at a time."""
     with client(server, "connect") as by:
         with pytest.raises(Exception, match=r"spark\.driver\.maxResultSize"):
             by.rows(HUGE)
@@ -122,7 +124,7 @@ def test_a_result_too_large_is_refused_by_connect(server: Served) -> None:
 
 
 def test_a_whole_result_of_jdbc(server: Served) -> None:
-    """Row by row, larger than the driver's memory."""
+    """A result larger than the driver's memory, fetched row by row."""
     count = 300_000
     with client(server, "jdbc") as by:
         by.cursor.execute(f"SELECT id, repeat('x', 4000) AS v FROM range(0, {count}, 1, 40)")  # type: ignore[attr-defined]
@@ -136,7 +138,7 @@ def works_without_table(server: Served) -> bool:
 
 
 def test_a_partition_larger_than_the_memory_fails_its_statement_alone(server: Served) -> None:
-    """The task that makes it runs in the server, where tasks run there."""
+    """With a local master the task that makes the row runs in the server's own JVM."""
     with client(server, "connect") as by, pytest.raises(Exception, match=r"OutOfMemory|maxResultSize|Java heap space"):
         by.rows(HUGE.replace(", 200)", ", 1)"))
     assert works_without_table(server)

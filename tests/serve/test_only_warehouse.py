@@ -1,4 +1,4 @@
-"""Clients that are kept to the warehouse: no statement, by either door, reaches a file outside it."""
+"""Clients that are restricted to the warehouse: no statement of either protocol reaches a file outside it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = "ANABRANCH_REFUSED_TO_CLIENTS"
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The warehouse, and a folder beside it with files and a link to it."""
+    """The warehouse, and a folder next to it with files and a link to it."""
     folder = tmp_path_factory.mktemp("kept")
     warehouse, outside = folder / "warehouse", folder / "outside"
     warehouse.mkdir()
@@ -121,12 +121,12 @@ def files_of(folder: Path) -> list[str]:
     return sorted(os.path.join(where, name) for where, _, names in os.walk(folder) for name in names)
 
 
-@pytest.mark.parametrize("door", ["connect", "jdbc"])
-def test_statements_that_name_files_outside(server: Served, places: tuple[Path, Path], door: str) -> None:
+@pytest.mark.parametrize("protocol", ["connect", "jdbc"])
+def test_statements_that_name_files_outside(server: Served, places: tuple[Path, Path], protocol: str) -> None:
     warehouse, outside = places
     before = files_of(outside)
     passed = []
-    with client(server, door) as by:
+    with client(server, protocol) as by:
         for condition, text in CASES:
             statement = text.format(o=outside, w=warehouse)
             try:
@@ -136,26 +136,26 @@ def test_statements_that_name_files_outside(server: Served, places: tuple[Path, 
                     passed.append((statement, f"{type(error).__name__}: {error}"[:300]))
             else:
                 passed.append((statement, str(rows)[:300]))
-        assert not passed, "\n".join(f"{statement}\n    {told}" for statement, told in passed)
-        # None of it has changed anything, nor the session.
+        assert not passed, "\n".join(f"{statement}\n    {outcome}" for statement, outcome in passed)
+        # None of them has changed a file or the session.
         assert by.rows("SELECT * FROM kept") == [(1, "a")]
     assert files_of(outside) == before
 
 
 def test_what_is_in_the_warehouse_can_be_named(server: Served, places: tuple[Path, Path]) -> None:
     warehouse, _ = places
-    place = f"{warehouse}/by_path"
+    folder = f"{warehouse}/by_path"
     with client(server, "jdbc") as by:
-        by.rows(f"CREATE TABLE own (id BIGINT, v STRING) USING delta LOCATION '{place}/t'")
-        by.rows(f"INSERT INTO delta.`{place}/t` SELECT * FROM kept")
+        by.rows(f"CREATE TABLE own (id BIGINT, v STRING) USING delta LOCATION '{folder}/t'")
+        by.rows(f"INSERT INTO delta.`{folder}/t` SELECT * FROM kept")
         by.rows("UPDATE own SET v = 'b' WHERE id IN (SELECT id FROM kept)")
         by.rows("MERGE INTO own t USING kept s ON t.id = s.id + 1 WHEN NOT MATCHED THEN INSERT *")
-        by.rows(f"OPTIMIZE delta.`{place}/t`")
-        assert by.rows(f"SELECT * FROM delta.`{place}/t` VERSION AS OF 1") == [(1, "a")]
+        by.rows(f"OPTIMIZE delta.`{folder}/t`")
+        assert by.rows(f"SELECT * FROM delta.`{folder}/t` VERSION AS OF 1") == [(1, "a")]
         assert sorted(by.rows("SELECT * FROM own")) == [(1, "a"), (1, "b")]
-        by.rows(f"INSERT OVERWRITE DIRECTORY '{place}/csv' USING csv SELECT 7")
-        assert by.rows(f"SELECT * FROM csv.`{place}/csv`") == [("7",)]
-        by.rows(f"CREATE TABLE clone SHALLOW CLONE own LOCATION '{place}/clone'")
+        by.rows(f"INSERT OVERWRITE DIRECTORY '{folder}/csv' USING csv SELECT 7")
+        assert by.rows(f"SELECT * FROM csv.`{folder}/csv`") == [("7",)]
+        by.rows(f"CREATE TABLE clone SHALLOW CLONE own LOCATION '{folder}/clone'")
         assert len(by.rows("SELECT * FROM clone")) == 2
         by.rows("SET spark.sql.shuffle.partitions = 3")
         by.rows("CREATE DATABASE db")
@@ -230,7 +230,7 @@ def test_what_runs_code_of_connects_clients(server: Served, places: tuple[Path, 
             with pytest.raises(Exception, match=REFUSED):
                 refused()
         assert by.rows("SELECT * FROM kept") == [(1, "a")]
-        # Rows that a client brings are no code, however many.
+        # Rows that a client sends are no code, also if there are many.
         many = spark.createDataFrame([(number, "x" * 100) for number in range(60_000)], "n INT, v STRING")
         assert many.count() == 60_000
 
@@ -263,7 +263,7 @@ def test_tables_of_a_client(server: Served, places: tuple[Path, Path]) -> None:
 
 
 def test_messages_about_tables_outside(server: Served, places: tuple[Path, Path]) -> None:
-    """Whether a path is called one or a name, in each message."""
+    """Paths are refused in every message, also in fields that hold a name or a path."""
     from pyspark.sql.types import LongType
 
     from anabranch.connect_messages.message_classes import message
@@ -332,7 +332,7 @@ def ways_out(warehouse: Path, outside: Path) -> list[str]:
 
 
 def test_code_in_messages_about_tables(server: Served, places: tuple[Path, Path]) -> None:
-    """What is refused in a query is refused in the plans and expressions of these messages."""
+    """Features that are refused in queries are refused in the plans and expressions of these messages."""
     from pyspark.sql.connect import proto
     from pyspark.sql.connect.functions import udf
     from pyspark.sql.types import LongType
@@ -390,7 +390,7 @@ def test_code_in_messages_about_tables(server: Served, places: tuple[Path, Path]
 
 
 def test_settings_that_come_with_a_connection(server: Served) -> None:
-    """By JDBC they are there before the first statement."""
+    """Settings of a JDBC connection apply before the first statement."""
     from pyhive import hive
 
     # Connecting runs a statement, USE.
@@ -406,7 +406,7 @@ def test_settings_that_come_with_a_connection(server: Served) -> None:
     ):
         cursor.execute("SELECT * FROM kept")
         assert cursor.fetchall() == [(1, "a")]
-    # What docs/howto/serve.md has Superset bring.
+    # The settings that docs/howto/serve.md gives for Superset.
     brought = {"spark.anabranch.hiveListings": "true", "spark.sql.sources.default": "delta"}
     configuration = {f"set:hiveconf:{key}": value for key, value in brought.items()}
     with hive.connect("127.0.0.1", server.jdbc_port, configuration=configuration) as connection:

@@ -1,4 +1,4 @@
-"""`anabranch.serve` in a program that has a session: addresses, sessions that come and go, what stays when it stops."""
+"""`anabranch.serve` in a program that has a session: addresses, many client sessions, and the state after a stop."""
 
 from __future__ import annotations
 
@@ -40,10 +40,12 @@ def test_a_program_serves_its_session(native: SparkSession) -> None:
         check_connect_answers("127.0.0.1", clients_of.connect_port)
         check_jdbc_answers("127.0.0.1", clients_of.jdbc_port)
         with contextlib.ExitStack() as opened:
-            clients = [opened.enter_context(client(clients_of, door)) for door in ("connect", "jdbc") * (CLIENTS // 2)]
+            clients = [
+                opened.enter_context(client(clients_of, protocol)) for protocol in ("connect", "jdbc") * (CLIENTS // 2)
+            ]
             for by in clients:
                 assert by.rows("UPDATE program SET n = n + 1") == [(1,)]
-            # More of them than sessions that are kept where nobody is served: their tables stay open.
+            # More clients than the sessions that are kept without a server: their tables must stay open.
             assert len(kept() - before) == CLIENTS > delta_session.SESSIONS_KEPT_MAX
             assert server.sessions() == CLIENTS
             assert server.running() == 0
@@ -60,7 +62,7 @@ def test_a_program_serves_its_session(native: SparkSession) -> None:
 
 
 def rows_that_are_fetched_count_as_running(server: Server, by: Any) -> None:
-    """Hive calls the statement finished, and its rows are computed as they are fetched."""
+    """Rows of a statement in Hive's state FINISHED are still computed while they are fetched."""
     by.run("SELECT reflect('java.lang.Thread', 'sleep', 3000L) FROM range(0, 1, 1, 1)")
     with ThreadPoolExecutor(1) as pool:
         fetched = pool.submit(by.cursor.fetchall)
@@ -70,7 +72,7 @@ def rows_that_are_fetched_count_as_running(server: Server, by: Any) -> None:
 
 
 def refused(native: SparkSession) -> None:
-    """Before anything is started."""
+    """Wrong arguments are refused before a server is started."""
     with pytest.raises(InvalidArgumentError, match="one of them is needed"):
         anabranch.serve(native, connect=None, jdbc=None)
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -1,4 +1,4 @@
-"""What is decided before a server starts, and what the health check makes of answers: none of it needs Spark."""
+"""Checks before a server starts, and the health check. None of these tests needs Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_this_machine_alone(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.com", ""])
 def test_others_reach_it(host: str) -> None:
-    """Nobody listens there without asking who comes. Of a name nobody knows where it leads next."""
+    """Servers listen on other addresses only with authentication, and a name may resolve to another address later."""
     with pytest.raises(ServerOpenToOthersError, match="token"):
         check_connect(host, {}, {})
     with pytest.raises(ServerOpenToOthersError, match=r"hive\.server2\.authentication"):
@@ -40,11 +40,11 @@ def test_others_reach_it(host: str) -> None:
 
 
 def test_settings_of_the_driver(tmp_path: Path) -> None:
-    found = settings(tmp_path, {})
-    assert found["spark.sql.warehouse.dir"] == str(tmp_path / "tables")
-    assert found["spark.sql.catalogImplementation"] == "hive"
-    assert str(tmp_path / "tables/_metastore") in found["spark.hadoop.javax.jdo.option.ConnectionURL"]
-    assert found["spark.driver.bindAddress"] == "127.0.0.1"
+    defaults = settings(tmp_path, {})
+    assert defaults["spark.sql.warehouse.dir"] == str(tmp_path / "tables")
+    assert defaults["spark.sql.catalogImplementation"] == "hive"
+    assert str(tmp_path / "tables/_metastore") in defaults["spark.hadoop.javax.jdo.option.ConnectionURL"]
+    assert defaults["spark.driver.bindAddress"] == "127.0.0.1"
 
 
 def test_settings_of_the_user_go_before_ours(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_settings_of_the_user_go_before_ours(tmp_path: Path) -> None:
 
 def test_an_administrators_metastore_stays(tmp_path: Path) -> None:
     (tmp_path / "hive-site.xml").write_text("<configuration/>")
-    found = settings(tmp_path, {}, SPARK_CONF_DIR=str(tmp_path))
-    assert "spark.hadoop.javax.jdo.option.ConnectionURL" not in found
+    with_hive_site = settings(tmp_path, {}, SPARK_CONF_DIR=str(tmp_path))
+    assert "spark.hadoop.javax.jdo.option.ConnectionURL" not in with_hive_site
 
 
 def test_a_driver_of_spark_submit_keeps_its_master(tmp_path: Path) -> None:
@@ -65,22 +65,26 @@ def test_a_driver_of_spark_submit_keeps_its_master(tmp_path: Path) -> None:
 
 def test_a_warehouse_elsewhere_needs_a_metastore() -> None:
     with pytest.raises(InvalidArgumentError, match=r"hive\.metastore\.uris"):
-        driver_settings(warehouse="s3a://b/w", master="local[*]", host="127.0.0.1", given={}, environment={})
+        driver_settings(warehouse="s3a://b/w", master="local[*]", host="127.0.0.1", user_settings={}, environment={})
 
 
-def settings(folder: Path, given: dict[str, str], **environment: str) -> dict[str, str]:
+def settings(folder: Path, user_settings: dict[str, str], **environment: str) -> dict[str, str]:
     return driver_settings(
-        warehouse=str(folder / "tables"), master="local[*]", host="127.0.0.1", given=given, environment=environment
+        warehouse=str(folder / "tables"),
+        master="local[*]",
+        host="127.0.0.1",
+        user_settings=user_settings,
+        environment=environment,
     )
 
 
 @contextmanager
 def answering(reply: bytes) -> Iterator[int]:
-    """A port where everybody who asks gets `reply`."""
+    """A port that answers every connection with `reply`."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
-            # The second to ask does so by TLS.
+            # The second connection is by TLS.
             with contextlib.suppress(OSError):
                 while True:
                     connection, _ = listening.accept()
@@ -107,17 +111,17 @@ def test_something_else_answers(reply: bytes, problem: str) -> None:
             check("127.0.0.1", port)
 
 
-def test_nobody_answers() -> None:
+def test_no_server_answers() -> None:
     port = str(free_port("127.0.0.1"))
-    told = CliRunner().invoke(app, ["serve", "--check", "--jdbc", port, "--json"])
-    assert told.exit_code == 1
-    assert "ANABRANCH_SERVER_NOT_HEALTHY" in told.stdout
+    outcome = CliRunner().invoke(app, ["serve", "--check", "--jdbc", port, "--json"])
+    assert outcome.exit_code == 1
+    assert "ANABRANCH_SERVER_NOT_HEALTHY" in outcome.stdout
 
 
 def test_the_command_refuses_before_it_starts_spark() -> None:
-    told = CliRunner().invoke(app, ["serve", "--host", "0.0.0.0", "--json"])
-    assert told.exit_code == 1
-    assert "ANABRANCH_SERVER_OPEN_TO_OTHERS" in told.stdout
+    outcome = CliRunner().invoke(app, ["serve", "--host", "0.0.0.0", "--json"])
+    assert outcome.exit_code == 1
+    assert "ANABRANCH_SERVER_OPEN_TO_OTHERS" in outcome.stdout
 
 
 def test_addresses() -> None:

@@ -1,4 +1,4 @@
-"""Clients of one server, by both doors: statements, errors, sessions, conflicts, cancelling, BI tools' questions."""
+"""Clients of one server, over both protocols: statements, errors, sessions, conflicts, cancelling, metadata for BI tools."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from serve.served import (
     beeline,
     client,
     has_begun,
-    let_go,
+    release,
     served,
     until,
     waiting,
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SESSIONS = int(os.environ.get("ANABRANCH_SERVE_SESSIONS", "12"))
 LEFT_MAX = 10
-"""By so many all that is counted goes up and down by itself."""
+"""The counts vary by this much without a leak."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def by(request: pytest.FixtureRequest, server: Served) -> Iterator[Client]:
 
 @pytest.fixture
 def table(by: Client) -> Iterator[str]:
-    """With rows 1 a, 2 b, 3 c."""
+    """A table with rows 1 a, 2 b, 3 c."""
     name = f"t_{uuid.uuid4().hex[:8]}"
     by.rows(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta")
     by.rows(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
@@ -103,7 +103,7 @@ def test_types_arrive(by: Client, table: str) -> None:
             1,
             Decimal("2.50"),
             # PyHive has no type for it.
-            datetime.date(2026, 1, 2) if by.door == "connect" else "2026-01-02",
+            datetime.date(2026, 1, 2) if by.protocol == "connect" else "2026-01-02",
             datetime.datetime(2026, 1, 2, 3, 4, 5),
             True,
             1.5,
@@ -129,11 +129,11 @@ def test_errors_have_condition_and_sqlstate(by: Client, table: str) -> None:
 
 
 def test_sessions_are_apart(by: Client, server: Served) -> None:
-    """Views, settings, variables; what one opens is not there for the other, and goes with it."""
+    """Views, settings and variables of one session are not visible in another, and end with it."""
     by.rows("CREATE TEMPORARY VIEW mine AS SELECT 1 AS one")
     by.rows("SET spark.sql.shuffle.partitions = 7")
     by.rows("DECLARE VARIABLE counted INT DEFAULT 5")
-    with client(server, by.door) as other:
+    with client(server, by.protocol) as other:
         for statement in ("SELECT * FROM mine", "SELECT counted"):
             with pytest.raises(Exception, match=r"TABLE_OR_VIEW_NOT_FOUND|UNRESOLVED_COLUMN"):
                 other.rows(statement)
@@ -142,7 +142,7 @@ def test_sessions_are_apart(by: Client, server: Served) -> None:
 
 
 def test_readers_and_writers_of_a_client(server: Served, tmp_path: Any) -> None:
-    """PySpark's own, without anything of ours in the client."""
+    """PySpark's own classes work in a client without anabranch."""
     path = str(tmp_path / "by path")
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)
@@ -169,7 +169,7 @@ def test_readers_and_writers_of_a_client(server: Served, tmp_path: Any) -> None:
 
 
 def test_save_as_table_of_a_client_overwrites_rows_and_no_definition(server: Served) -> None:
-    """As in a session of the driver; `writeTo(…).createOrReplace()` makes the table anew."""
+    """Writers work as in a session of the driver; `writeTo(…).createOrReplace()` replaces the table."""
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)
         rows = by.session.range(4).selectExpr("id", "id % 2 AS part")
@@ -203,7 +203,7 @@ def test_enable_leaves_a_client_as_it_is(server: Served) -> None:
 
 
 def test_a_client_that_is_enabled_raises_our_errors(server: Served, tmp_path: Any) -> None:
-    """For whatever it asks, with their facts; until it is disabled."""
+    """Reads, writes and statements raise our errors with their facts, until the client is disabled."""
     import anabranch
 
     path = str(tmp_path / "t")
@@ -211,7 +211,7 @@ def test_a_client_that_is_enabled_raises_our_errors(server: Served, tmp_path: An
         assert isinstance(by, ConnectClient)
         spark = by.session
         spark.range(3).write.format("delta").save(path)
-        asked: list[tuple[type[DeltaError], Callable[[], Any]]] = [
+        failing: list[tuple[type[DeltaError], Callable[[], Any]]] = [
             (PathExistsError, lambda: spark.range(1).write.format("delta").save(path)),
             (VersionNotFoundError, lambda: spark.read.format("delta").option("versionAsOf", 9).load(path).count()),
             (CheckConstraintViolationError, lambda: spark.sql(f"INSERT INTO delta.`{path}` VALUES (-1)")),
@@ -219,15 +219,15 @@ def test_a_client_that_is_enabled_raises_our_errors(server: Served, tmp_path: An
         by.rows(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT positive CHECK (id >= 0)")
         for is_enabled in (False, True, False):
             (anabranch.enable if is_enabled else anabranch.disable)(spark)
-            for error, ask in asked:
+            for error, call in failing:
                 with pytest.raises(PySparkException, match=error.condition) as raised:
-                    ask()
+                    call()
                 assert isinstance(raised.value, error) is is_enabled
                 assert raised.value.getSqlState() == error.sqlstate
         anabranch.enable(spark)
-        with pytest.raises(VersionNotFoundError) as told:
+        with pytest.raises(VersionNotFoundError) as raised:
             spark.sql(f"SELECT * FROM delta.`{path}` VERSION AS OF 9").collect()
-        assert told.value.version == 9
+        assert raised.value.version == 9
         anabranch.disable(spark)
 
 
@@ -261,8 +261,8 @@ def test_a_plain_client_catches_what_it_catches_elsewhere(server: Served, tmp_pa
         assert "\tat " not in str(refused.value)
 
 
-def test_delta_sparks_own_classes_are_told_what_to_use(server: Served) -> None:
-    """Its package sends messages of its own."""
+def test_the_error_of_delta_sparks_own_classes_names_what_to_use(server: Served) -> None:
+    """delta-spark's package sends its own messages."""
     from google.protobuf.any_pb2 import Any as AnyMessage
     from pyspark.sql.connect import proto
     from pyspark.sql.connect.dataframe import DataFrame
@@ -287,10 +287,10 @@ def test_delta_sparks_own_classes_are_told_what_to_use(server: Served) -> None:
             assert sqlstate_of(raised.value) == "0A000"
 
 
-def test_a_conflict_is_told_at_each_door(
+def test_a_conflict_reaches_clients_of_both_protocols(
     by: Client, table: str, server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A MERGE whose source takes its time, while another client changes the same row."""
+    """A MERGE with a slow source, while another client changes the same row."""
     from pyspark.errors.exceptions import connect
 
     deltas = [type(kind, (connect.SparkConnectGrpcException,), {}) for kind in ("Append", "Any")]
@@ -313,14 +313,14 @@ def test_a_conflict_is_told_at_each_door(
         merging.start()
         until(lambda: has_begun(other, mark))
         other.rows(f"UPDATE {table} SET v = 'theirs' WHERE id = 1")
-        let_go(other, mark)
+        release(other, mark)
         merging.join()
         assert [row for row in all_rows(other, table) if row[0] == 1] == [(1, "theirs")]
     assert len(failures) == 1
     assert "DELTA_CONCURRENT" in str(failures[0])
     assert sqlstate_of(failures[0]) == "2D521"
     assert table in str(failures[0])
-    if by.door == "connect":
+    if by.protocol == "connect":
         assert isinstance(failures[0], deltas[0]), "the class that delta-spark's client has for it"
 
 
@@ -345,30 +345,30 @@ def test_a_statement_is_cancelled_and_nothing_is_half_done(by: Client, table: st
 
 
 def test_questions_of_bi_tools(server: Served, table_of_jdbc: tuple[JdbcClient, str]) -> None:
-    """Catalogs, schemas, tables, columns, types, as drivers ask for them."""
+    """Catalogs, schemas, tables, columns and types, as drivers request them."""
     by, table = table_of_jdbc
     cursor = by.cursor
 
-    def asked(call: str, **facts: Any) -> list[tuple[Any, ...]]:
+    def request(call: str, **facts: Any) -> list[tuple[Any, ...]]:
         from TCLIService import ttypes
 
         connection = by.connection
-        request = getattr(ttypes, f"T{call}Req")(connection.sessionHandle, **facts)
-        response = getattr(connection.client, call)(request)
+        message = getattr(ttypes, f"T{call}Req")(connection.sessionHandle, **facts)
+        response = getattr(connection.client, call)(message)
         assert response.status.statusCode == ttypes.TStatusCode.SUCCESS_STATUS, response.status
         cursor._reset_state()
         cursor._operationHandle = response.operationHandle
         cursor._state = cursor._STATE_RUNNING
         return list(cursor.fetchall())
 
-    assert ("default",) in {row[:1] for row in asked("GetSchemas", schemaName="%")}
-    tables = asked("GetTables", schemaName="default", tableName=table, tableTypes=["TABLE"])
+    assert ("default",) in {row[:1] for row in request("GetSchemas", schemaName="%")}
+    tables = request("GetTables", schemaName="default", tableName=table, tableTypes=["TABLE"])
     assert [row[1:4] for row in tables] == [("default", table, "TABLE")]
-    columns = asked("GetColumns", schemaName="default", tableName=table, columnName="%")
+    columns = request("GetColumns", schemaName="default", tableName=table, columnName="%")
     assert [(row[3], row[5]) for row in columns] == [("id", "BIGINT"), ("v", "STRING")]
-    assert asked("GetTableTypes")
-    assert asked("GetTypeInfo")
-    assert asked("GetCatalogs") == []
+    assert request("GetTableTypes")
+    assert request("GetTypeInfo")
+    assert request("GetCatalogs") == []
     assert table in {row[1] for row in by.rows("SHOW TABLES")}
     described = by.rows(f"DESCRIBE EXTENDED {table}")
     assert ("Provider", "delta") in {row[:2] for row in described}
@@ -380,8 +380,8 @@ def test_a_connection_asks_for_lists_as_hives(server: Served, table_of_jdbc: tup
 
     by, table = table_of_jdbc
     assert ("default", table, False) in by.rows("SHOW TABLES IN `default`")
-    asked = {"set:hiveconf:spark.anabranch.hiveListings": "true"}
-    with hive.connect(host="127.0.0.1", port=server.jdbc_port, configuration=asked) as connection:
+    settings = {"set:hiveconf:spark.anabranch.hiveListings": "true"}
+    with hive.connect(host="127.0.0.1", port=server.jdbc_port, configuration=settings) as connection:
         cursor = connection.cursor()
         cursor.execute("SHOW TABLES IN `default`")
         assert (table,) in cursor.fetchall()
@@ -397,10 +397,10 @@ def test_beeline(server: Served, table_of_jdbc: tuple[JdbcClient, str]) -> None:
         f"SELECT id, v FROM {table}",
         f"SELECT * FROM {table} VERSION AS OF 1000",
     ]
-    told = beeline(str(server.ready["jdbc"]), *(part for statement in statements for part in ("-e", statement)))
-    assert "7,seven!" in told.stdout.splitlines()
-    assert "DELTA_VERSION_NOT_FOUND" in told.stderr
-    assert "state=22003" in told.stderr
+    outcome = beeline(str(server.ready["jdbc"]), *(part for statement in statements for part in ("-e", statement)))
+    assert "7,seven!" in outcome.stdout.splitlines()
+    assert "DELTA_VERSION_NOT_FOUND" in outcome.stderr
+    assert "state=22003" in outcome.stderr
 
 
 @pytest.fixture
@@ -414,7 +414,7 @@ def table_of_jdbc(server: Served) -> Iterator[tuple[JdbcClient, str]]:
 
 
 def test_sixteen_clients_change_rows_of_one_table_beside_optimize(server: Served) -> None:
-    """Disjoint rows: nobody is refused, nothing is lost."""
+    """Writers of disjoint rows: no commit is refused, no change is lost."""
     clients, rounds = 16, 2
     with client(server, "connect") as owner:
         owner.rows("DROP TABLE IF EXISTS counters")
@@ -441,8 +441,8 @@ def test_sixteen_clients_change_rows_of_one_table_beside_optimize(server: Served
             optimizing = pool.submit(optimize)
             counting = [pool.submit(count, number) for number in range(clients)]
             try:
-                for each in counting:
-                    each.result(300)
+                for counter in counting:
+                    counter.result(300)
             finally:
                 done.set()
             assert optimizing.result(120) >= 1
@@ -451,24 +451,24 @@ def test_sixteen_clients_change_rows_of_one_table_beside_optimize(server: Served
 
 
 def left_behind(server: Served) -> dict[str, int]:
-    """What sessions could leave: threads and descriptors of both processes, sessions and connections in the JVM's heap."""
-    found = {}
+    """Resources that sessions could leak: threads and descriptors of both processes, objects in the JVM's heap."""
+    counts = {}
     for name, process in (("python", server.process.pid), ("jvm", server.jvm())):
-        found[f"threads of {name}"] = len(os.listdir(f"/proc/{process}/task"))
-        found[f"descriptors of {name}"] = len(os.listdir(f"/proc/{process}/fd"))
+        counts[f"threads of {name}"] = len(os.listdir(f"/proc/{process}/task"))
+        counts[f"descriptors of {name}"] = len(os.listdir(f"/proc/{process}/fd"))
     jcmd = shutil.which("jcmd")
     if jcmd:
-        # Counts what is left by a collection of its own.
-        told = subprocess.run(
+        # jcmd collects garbage before it counts.
+        outcome = subprocess.run(
             [jcmd, str(server.jvm()), "GC.class_histogram"], capture_output=True, text=True, check=True
         )
         for name, kind in (
             ("sessions", r"org\.apache\.spark\.sql\.classic\.SparkSession"),
             ("calls", r"py4j\.ClientServerConnection"),
         ):
-            counted = re.search(rf"(\d+) +\d+ +{kind}\b(?!\$)", told.stdout)
-            found[name] = int(counted[1]) if counted else 0
-    return found
+            counted = re.search(rf"(\d+) +\d+ +{kind}\b(?!\$)", outcome.stdout)
+            counts[name] = int(counted[1]) if counted else 0
+    return counts
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts by /proc")

@@ -1,4 +1,4 @@
-"""A server that is killed, started again, told to stop: what is there afterwards, and what clients were told."""
+"""A server that is killed, started again, or stopped: the rows that are there afterwards, and its clients' answers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def healthy(server: Served) -> int:
     return subprocess.run([sys.executable, "-m", "anabranch", "serve", "--check", *ports], check=False).returncode
 
 
-def writes_until_the_server_is_gone(server: Served, door: str, number: int, acknowledged: list[int]) -> None:
-    """Rows `number`, `number + 1000`, …, one an INSERT; those of which the client has heard that they are there."""
-    with contextlib.suppress(Exception), client(server, door) as by:
+def writes_until_the_server_is_gone(server: Served, protocol: str, number: int, acknowledged: list[int]) -> None:
+    """Insert rows `number`, `number + 1000`, … one by one, and add those to `acknowledged` that the server confirmed."""
+    with contextlib.suppress(Exception), client(server, protocol) as by:
         for row in range(number, 1_000_000, 1000):
-            by.rows(f"INSERT INTO written VALUES ({row}, '{door}')")
+            by.rows(f"INSERT INTO written VALUES ({row}, '{protocol}')")
             acknowledged.append(row)
 
 
@@ -45,7 +45,7 @@ def test_killed_started_again_and_stopped(tmp_path: Path) -> None:
         assert healthy(server) == 0
         with client(server, "jdbc") as by:
             rows = [row for (row,) in by.rows("SELECT id FROM written")]
-            # A writer whose client was not told may have landed; of each there is at most one.
+            # A write without an answer may have been committed, and none was committed twice.
             assert len(rows) == len(set(rows))
             assert set(acknowledged) <= set(rows)
             assert len(rows) <= len(acknowledged) + WRITERS
@@ -66,8 +66,8 @@ def killed_while_clients_write(warehouse: Path) -> list[int]:
         acknowledged: list[int] = []
         with ThreadPoolExecutor(WRITERS) as pool:
             for number in range(WRITERS):
-                door = ("connect", "jdbc")[number % 2]
-                pool.submit(writes_until_the_server_is_gone, server, door, number, acknowledged)
+                protocol = ("connect", "jdbc")[number % 2]
+                pool.submit(writes_until_the_server_is_gone, server, protocol, number, acknowledged)
             until(lambda: len(acknowledged) >= ACKNOWLEDGED, seconds=120)
             os.killpg(server.process.pid, signal.SIGKILL)
         return acknowledged
@@ -78,25 +78,25 @@ def killed_while_clients_write(warehouse: Path) -> list[int]:
 
 
 def second_server_is_refused(warehouse: Path) -> None:
-    """The metastore is one process's; who comes second is told so."""
+    """Only one process can have the metastore open; the second gets an error."""
     command = [sys.executable, "-m", "anabranch", "serve", "--connect", "0", "--json", "--warehouse", str(warehouse)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
-    assert told.returncode == 1
-    assert json.loads(told.stdout)["error"]["condition"] == "ANABRANCH_METASTORE_TAKEN"
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert outcome.returncode == 1
+    assert json.loads(outcome.stdout)["error"]["condition"] == "ANABRANCH_METASTORE_TAKEN"
 
 
 def stopped_while_a_statement_runs(server: Served) -> None:
-    """The statements come to their end, and the clients hear of it."""
+    """Running statements finish, and their clients get the results."""
     heard: list[str] = []
 
-    def insert(door: str, row: int) -> None:
-        began = f"reflect('java.lang.System', 'setProperty', '{door}', 'began')"
+    def insert(protocol: str, row: int) -> None:
+        began = f"reflect('java.lang.System', 'setProperty', '{protocol}', 'began')"
         value = f"concat({began}, reflect('java.lang.Thread', 'sleep', 6000L))"
-        with contextlib.suppress(Exception), client(server, door) as by:
+        with contextlib.suppress(Exception), client(server, protocol) as by:
             by.run(f"INSERT INTO written SELECT {row}, {value}")
-            heard.append(door)
+            heard.append(protocol)
 
-    threads = [threading.Thread(target=insert, args=each) for each in (("connect", -1), ("jdbc", -2))]
+    threads = [threading.Thread(target=insert, args=arguments) for arguments in (("connect", -1), ("jdbc", -2))]
     with client(server, "connect") as other:
         for thread in threads:
             thread.start()

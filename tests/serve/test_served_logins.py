@@ -1,4 +1,4 @@
-"""Who may come in by JDBC, by a file of users, over TLS: one server with both."""
+"""Logins by JDBC with a file of users, and over TLS: one server with both."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_file_of_users(tmp_path: Path) -> None:
     after = read_users(str(file))
     assert list(after) == ["bob", "ann"]
     assert after["bob"] == before["bob"]
-    # Nobody sees that two have the same password, nor that one is the old one.
+    # The salt hides that two users have the same password, and that a password was not changed.
     assert after["ann"] != before["ann"]
     assert PASSWORD not in file.read_text()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -40,8 +40,8 @@ def test_a_file_of_users(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "nobody"),
-        ("# only a comment\n", "nobody"),
+        ("", "no users"),
+        ("# only a comment\n", "no users"),
         ("ann:secret\n", "line 1"),
         ("ann:pbkdf2_sha256$1$AAAA$AAAA\n", "line 1"),
         ("ann\n", "line 1"),
@@ -76,13 +76,13 @@ def test_users_are_a_login() -> None:
     check_jdbc("0.0.0.0", {}, has_users=True)
     with pytest.raises(ServerOpenToOthersError, match="--users"):
         check_jdbc("0.0.0.0", {})
-    with pytest.raises(InvalidArgumentError, match="one way only"):
+    with pytest.raises(InvalidArgumentError, match="only one kind of login"):
         check_jdbc("0.0.0.0", {"spark.hadoop.hive.server2.authentication": "LDAP"}, has_users=True)
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
-    """A server that others could reach, and the store of its certificate."""
+    """A server that other machines could reach, and the store of its certificate."""
     pytest.importorskip("pyhive")
     keytool = shutil.which("keytool")
     if keytool is None:
@@ -106,14 +106,14 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, 
     subprocess.run(add, input=f"{PASSWORD}\n", check=True, text=True)
     settings = {"use.SSL": "true", "keystore.path": str(store), "keystore.password": STORE}
     arguments = [part for key, value in settings.items() for part in ("-c", f"spark.hadoop.hive.server2.{key}={value}")]
-    # Whoever is asked for a name and a password may come from elsewhere; those of Spark Connect for a token.
+    # Clients of other machines are allowed with a login by JDBC, and with a token by Spark Connect.
     arguments += ["--host", "0.0.0.0", "--users", str(users), "-c", "spark.connect.authenticate.token=secret"]
     with served(folder / "warehouse", *arguments) as server:
         yield server, store
 
 
 def connected(server: Served, name: str, password: str, configuration: dict[str, str] | None = None) -> Any:
-    """By Hive's protocol over TLS. PyHive has no option for it, but takes a transport."""
+    """A client of Hive's protocol over TLS. PyHive has no option for it, but takes a transport."""
     import thrift_sasl
     from pyhive import hive
     from thrift.transport.TSSLSocket import TSSLSocket
@@ -138,7 +138,7 @@ def test_names_and_passwords_over_tls(secured: tuple[Served, Path]) -> None:
         cursor.execute("CREATE TABLE mine USING delta AS SELECT 1 AS id")
         cursor.execute("SELECT * FROM mine")
         assert cursor.fetchall() == [(1,)]
-        # Nor may she say that she is somebody else (bug B81).
+        # Nor may she use another user's name (bug B81).
         cursor.execute("SET spark.anabranch.user = bob")
         cursor.execute("DELETE FROM mine")
         cursor.execute("DESCRIBE HISTORY mine")
@@ -150,7 +150,7 @@ def test_names_and_passwords_over_tls(secured: tuple[Served, Path]) -> None:
             connected(server, name, password)
     from pyhive import hive
 
-    # Without TLS nobody understands what is said.
+    # A plain connection to a TLS port fails.
     with pytest.raises(Exception, match=r"TSocket|read|Bad|SASL|TLS"):
         hive.connect("127.0.0.1", server.jdbc_port, username="ann", password=PASSWORD, auth="CUSTOM")
 
@@ -160,9 +160,9 @@ def test_names_and_passwords_over_tls(secured: tuple[Served, Path]) -> None:
 def test_hives_own_driver_over_tls(secured: tuple[Served, Path]) -> None:
     server, store = secured
     url = f"jdbc:hive2://localhost:{server.jdbc_port}/;ssl=true;sslTrustStore={store};trustStorePassword={STORE}"
-    told = beeline(url, "-n", "ann", "-p", PASSWORD, "-e", "SELECT concat('hel', 'lo')")
-    assert "hello" in told.stdout.splitlines(), told.stderr
-    # Whatever a session leaves behind on its thread, the next clients can log in.
+    outcome = beeline(url, "-n", "ann", "-p", PASSWORD, "-e", "SELECT concat('hel', 'lo')")
+    assert "hello" in outcome.stdout.splitlines(), outcome.stderr
+    # What a session leaves behind on its thread must not keep the next clients from logging in.
     for _ in range(6):
         connected(server, "ann", PASSWORD).close()
 

@@ -1,4 +1,4 @@
-"""`DeltaTable` of ours in a client of a server: its methods run there, and errors are the classes that they are there."""
+"""`anabranch.tables.DeltaTable` in a client: its methods run on the server, and its errors have the same classes as there."""
 
 from __future__ import annotations
 

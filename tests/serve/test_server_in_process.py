@@ -1,4 +1,4 @@
-"""`remote("local[2]")`: PySpark keeps the server in the client's own process, and `enable` lets it know Delta there."""
+"""`remote("local[2]")`: PySpark runs the server in the client's own process, and `enable` makes that server know Delta."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRAM = Path(__file__).parent / "own_server_program.py"
 @pytest.mark.usefixtures("connect_port")
 @pytest.mark.parametrize("program", ["statements", "frames", "streams", "errors", "disabled"])
 def test_a_client_with_its_server(program: str, tmp_path: Path) -> None:
-    """In a process of its own: PySpark has either classic or Connect sessions in one process."""
+    """The program runs in a process of its own: PySpark has either classic or Connect sessions in one process."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), program, str(tmp_path)],
         env={**outside_this_session(), "SPARK_LOCAL_IP": "127.0.0.1"},

@@ -71,7 +71,7 @@ def test_the_session_stays_as_it_was(client: Any) -> None:
 
 
 def test_programs_that_are_enabled_as_a_whole_go_on(client: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """They may have no use for Delta tables in this session."""
+    """Programs may not need Delta tables in this session."""
     enable_once(client)
     enable_once(client)
     (warning,) = [record for record in caplog.records if record.name == "anabranch.auto"]

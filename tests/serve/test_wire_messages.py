@@ -1,4 +1,4 @@
-"""Messages about tables: one descriptor, by which a client writes them; each kind has a handler on the server."""
+"""Messages about tables: one descriptor, by which clients write them, and a handler on the server for every kind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Fields = set[tuple[str, str, str, str, int]]
 
 
 def fields_of_source() -> Fields:
-    """As they stand in the file."""
+    """The fields as the source file declares them."""
     fields: Fields = set()
     scopes: list[str] = []
     with open(SOURCE, encoding="utf-8") as lines:
@@ -46,14 +46,14 @@ def fields_of_source() -> Fields:
     return fields
 
 
-def fields_of(found: DescriptorProto, outer: str = "") -> Fields:
-    name = f"{outer}{found.name}"
+def fields_of(descriptor: DescriptorProto, outer: str = "") -> Fields:
+    name = f"{outer}{descriptor.name}"
     fields: Fields = set()
-    for field in found.field:
+    for field in descriptor.field:
         kind = field.type_name.rpartition(".")[2] or FieldDescriptorProto.Type.Name(field.type)[5:].lower()
         label = "repeated" if field.label == FieldDescriptorProto.LABEL_REPEATED else ""
         fields.add((name, label or ("optional" if field.proto3_optional else ""), kind, field.name, field.number))
-    for nested in found.nested_type:
+    for nested in descriptor.nested_type:
         fields |= set() if nested.options.map_entry else fields_of(nested, f"{name}.")
     return fields
 
@@ -62,12 +62,12 @@ def test_the_descriptor_is_that_of_the_file() -> None:
     """Run scripts/compile_messages.py after a change."""
     (file,) = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set()).file
     assert (file.name, file.package) == ("delta_connect.proto", PACKAGE)
-    described = set().union(*(fields_of(each) for each in file.message_type))
+    described = set().union(*(fields_of(message_type) for message_type in file.message_type))
     assert described == fields_of_source()
     assert len(described) > 90
 
 
-def test_each_kind_has_a_handler() -> None:
+def test_every_kind_has_a_handler() -> None:
     for family, handlers in ((RELATION, RELATIONS), (COMMAND, COMMANDS)):
         assert [field.message_type.name for field in message_class(family).DESCRIPTOR.fields] == list(handlers)
 
@@ -116,4 +116,4 @@ def test_fields_that_must_be_set() -> None:
     inner = fields.message("inner")
     assert inner is not None
     assert (inner.required("name"), fields.message("nope"), fields.get("nope")) == ("x", None, None)
-    assert [each.get("a") for each in fields.messages("several")] == [1]
+    assert [message.get("a") for message in fields.messages("several")] == [1]

@@ -115,7 +115,7 @@ def test_rows_with_intervals_are_not_written(delta: SparkSession, path: str) -> 
         ),
     ]
     for call in calls:
-        with pytest.raises(IntervalWriteError, match="columns of intervals"):
+        with pytest.raises(IntervalWriteError, match="interval columns"):
             call()
     assert table.history().count() == 1
     table.delete("id = 1")

@@ -12,7 +12,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
-from anabranch.data_skipping.scan_plan import can_be_true, can_match, files_to_read, files_wholly_true, live_row_count
+from anabranch.data_skipping.scan_plan import (
+    added_files_to_read,
+    can_be_true,
+    files_to_read,
+    files_wholly_true,
+    live_row_count,
+)
 from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import (
@@ -57,7 +63,7 @@ def kept(
     predicate: Predicate, data_type: T.DataType, *stats: Any, metadata: dict[str, Any] | None = None
 ) -> list[bool]:
     schema = T.StructType([T.StructField("c", data_type, True, metadata)])
-    mask = can_match(predicate, [add(text) for text in stats], physical_schema=schema, partition_columns=[])
+    mask = added_files_to_read(predicate, [add(text) for text in stats], physical_schema=schema, partition_columns=[])
     return mask.tolist()
 
 
@@ -178,7 +184,7 @@ def test_nan_and_zeros() -> None:
     assert kept(compare(EQ, -0.0, DOUBLE), DOUBLE, bounds(0.0, 1.0)) == [True]
 
 
-def test_floats_are_the_ones_their_text_stands_for() -> None:
+def test_floats_are_the_ones_nearest_to_their_text() -> None:
     nearest = float(np.float32(1.1))
     assert kept(compare(EQ, nearest, T.FloatType()), T.FloatType(), bounds(1.1, 1.1)) == [True]
     assert kept(compare(EQ, nearest, DOUBLE), T.FloatType(), bounds(1.1, 1.1)) == [True]
@@ -273,7 +279,7 @@ def test_nested_fields_and_odd_names() -> None:
     stats = {"numRecords": 1, "minValues": {"a.b": {"x y": 5}}, "maxValues": {"a.b": {"x y": 6}}, "nullCount": {"l": 0}}
 
     def keeps(predicate: Predicate) -> bool:
-        return bool(can_match(predicate, [add(stats)], physical_schema=schema, partition_columns=[])[0])
+        return bool(added_files_to_read(predicate, [add(stats)], physical_schema=schema, partition_columns=[])[0])
 
     field = Column(("a.b", "x y"))
     assert not keeps(Comparison(EQ, field, Literal(7, LONG)))
@@ -386,7 +392,7 @@ def test_two_columns() -> None:
 
     def keeps(operator: Operator, left: str, right: str) -> bool:
         predicate = Comparison(operator, Column((left,)), Column((right,)))
-        return bool(can_match(predicate, [add(stats)], physical_schema=schema, partition_columns=[])[0])
+        return bool(added_files_to_read(predicate, [add(stats)], physical_schema=schema, partition_columns=[])[0])
 
     assert [keeps(operator, "a", "b") for operator in (EQ, LT, LE, GT, GE, NE)] == [
         False,

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from anabranch.data_skipping.scan_plan import can_match, files_to_read, files_wholly_true
+from anabranch.data_skipping.scan_plan import added_files_to_read, files_to_read, files_wholly_true
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import Predicate, is_exact
 from anabranch.predicates.normalization import normalise
@@ -20,7 +20,7 @@ HARD = settings(max_examples=150, deadline=None, suppress_health_check=list(Heal
 @HARD
 @given(st.lists(files(), min_size=1, max_size=3), predicates)
 def test_a_file_with_a_matching_row_is_kept(written: list[tuple[AddFile, list[Row]]], predicate: Predicate) -> None:
-    kept = can_match(
+    kept = added_files_to_read(
         predicate, [add for add, _ in written], physical_schema=SCHEMA, partition_columns=PARTITION_COLUMNS
     )
     for keep, (_, rows) in zip(kept, written, strict=True):

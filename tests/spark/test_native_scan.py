@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from anabranch.errors.environment import StorageError
-from anabranch.predicates.expressions import Column, Comparison, In, references, walk
+from anabranch.predicates.expressions import Column, Comparison, In, nodes_of, references
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
@@ -594,11 +594,11 @@ def test_a_mask_of_the_wrong_length_stops_the_query(spark: SparkSession, engine:
 def test_predicates_are_those_of_the_query(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     files = people(spark, engine, tmp_path)
     files.scan().where("id = 5 AND part = '1'").count()
-    compared = {part.left.path[0] for part in walk(files.predicates[-1]) if isinstance(part, Comparison)}
+    compared = {part.left.path[0] for part in nodes_of(files.predicates[-1]) if isinstance(part, Comparison)}
     assert compared == {"id", "part"}
     many = list(range(0, 4000, 2))
     files.scan().where(F.col("id").isin(many)).count()
-    assert Column(("id",)) in {part.column for part in walk(files.predicates[-1]) if isinstance(part, In)}
+    assert Column(("id",)) in {part.column for part in nodes_of(files.predicates[-1]) if isinstance(part, In)}
 
 
 def parquet_file(root: Path, name: str, table: pa.Table, partition_values: dict[str, str | None]) -> AddFile:

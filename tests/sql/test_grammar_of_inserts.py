@@ -13,10 +13,10 @@ from anabranch.sql.grammar.statement_grammar import header_of
 
 
 def parsed(text: str) -> Any:
-    opening = header_of(text)
-    assert opening is not None
-    statement: Any = opening.parse()
-    assert statement.table.parts == opening.table.parts
+    header = header_of(text)
+    assert header is not None
+    statement: Any = header.parse()
+    assert statement.table.parts == header.table.parts
     return statement
 
 
@@ -25,10 +25,10 @@ def text_of(fragment: Fragment | None) -> str | None:
 
 
 def refused(text: str) -> SqlSyntaxError:
-    opening = header_of(text)
-    assert opening is not None
+    header = header_of(text)
+    assert header is not None
     with pytest.raises(SqlSyntaxError) as raised:
-        opening.parse()
+        header.parse()
     return raised.value
 
 

@@ -14,9 +14,9 @@ from sql.random_texts import TEXTS
 
 
 def parsed(text: str) -> Any:
-    opening = header_of(text)
-    assert opening is not None
-    return opening.parse()
+    header = header_of(text)
+    assert header is not None
+    return header.parse()
 
 
 @pytest.mark.parametrize(
@@ -61,28 +61,28 @@ def test_other_texts_are_left_to_spark(text: str) -> None:
     ],
 )
 def test_how_statements_begin(text: str, name: str, table: tuple[str, ...]) -> None:
-    opening = header_of(text)
-    assert opening is not None
-    assert (opening.family.name, opening.table.parts) == (name, table)
+    header = header_of(text)
+    assert header is not None
+    assert (header.family.name, header.table.parts) == (name, table)
 
 
 def test_what_stands_before_a_statement() -> None:
-    opening = header_of("EXPLAIN EXTENDED OPTIMIZE t")
-    assert opening is not None
-    assert opening.explained == "EXPLAIN EXTENDED"
-    opening = header_of("WITH a AS (SELECT ')' FROM t), b(x) AS (SELECT 1) INSERT INTO t SELECT * FROM a, b")
-    assert opening is not None
-    assert opening.named_queries is not None
-    assert opening.named_queries.text == "WITH a AS (SELECT ')' FROM t), b(x) AS (SELECT 1)"
-    assert opening.parse().query.text == "SELECT * FROM a, b"  # type: ignore[attr-defined]
+    header = header_of("EXPLAIN EXTENDED OPTIMIZE t")
+    assert header is not None
+    assert header.explained == "EXPLAIN EXTENDED"
+    header = header_of("WITH a AS (SELECT ')' FROM t), b(x) AS (SELECT 1) INSERT INTO t SELECT * FROM a, b")
+    assert header is not None
+    assert header.named_queries is not None
+    assert header.named_queries.text == "WITH a AS (SELECT ')' FROM t), b(x) AS (SELECT 1)"
+    assert header.parse().query.text == "SELECT * FROM a, b"  # type: ignore[attr-defined]
 
 
 def test_a_name_that_is_an_expression() -> None:
-    opening = header_of("OPTIMIZE IDENTIFIER(:name || '_x') ZORDER BY (a)")
-    assert opening is not None
-    assert opening.table.parts == ()
-    assert opening.table.expression is not None
-    assert opening.table.expression.text == ":name || '_x'"
+    header = header_of("OPTIMIZE IDENTIFIER(:name || '_x') ZORDER BY (a)")
+    assert header is not None
+    assert header.table.parts == ()
+    assert header.table.expression is not None
+    assert header.table.expression.text == ":name || '_x'"
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,12 @@ def test_statements_about_a_table(text: str, expected: dict[str, Any]) -> None:
     ],
 )
 def test_mistakes(text: str, expected: str) -> None:
-    opening = header_of(text)
-    assert opening is not None
+    header = header_of(text)
+    assert header is not None
     with pytest.raises(SqlSyntaxError) as refused:
-        opening.parse()
+        header.parse()
     assert expected in refused.value.expected
-    assert refused.value.statement == opening.family.name
+    assert refused.value.statement == header.family.name
 
 
 @given(TEXTS)
@@ -145,11 +145,11 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         "INSERT INTO t ",
         "OPTIMIZE t ",
     ):
-        opening = header_of(begin + text)
-        if opening is None:
+        header = header_of(begin + text)
+        if header is None:
             continue
         try:
-            opening.parse()
+            header.parse()
         except SqlSyntaxError as error:
             assert 1 <= error.line <= text.count("\n") + 2
 
@@ -164,10 +164,10 @@ def test_names_stay_names(schema: str, name: str) -> None:
         ("ALTER TABLE ", " ADD COLUMN a INT"),
         ("VACUUM ", ""),
     ):
-        opening = header_of(begin + quoted + end)
-        assert opening is not None
-        assert opening.table.parts == (schema, name)
-        assert opening.parse().table.parts == (schema, name)  # type: ignore[attr-defined]
+        header = header_of(begin + quoted + end)
+        assert header is not None
+        assert header.table.parts == (schema, name)
+        assert header.parse().table.parts == (schema, name)  # type: ignore[attr-defined]
 
 
 def test_every_family_has_a_name_of_its_own() -> None:

@@ -34,9 +34,9 @@ OPTIMIZED = optimize_metrics.RESULT
 
 
 def of_delta(text: str) -> OwnStatement:
-    found = ONLY_DELTAS.statement_of(text)
-    assert found is not None
-    return found
+    statement = ONLY_DELTAS.statement_of(text)
+    assert statement is not None
+    return statement
 
 
 def found_by(pattern: str, text: str) -> bool:
@@ -174,18 +174,18 @@ OF_SPARK = [
 
 @pytest.mark.parametrize(("text", "name", "output"), DELTA_STATEMENTS, ids=[text for text, _, _ in DELTA_STATEMENTS])
 def test_statements_of_delta(text: str, name: str, output: StructType) -> None:
-    found = of_delta(text)
-    assert (found.name, found.output) == (name, output)
-    assert (found.explained is not None) == ("EXPLAIN" in text)
-    assert EVERYTHING.statement_of(text) == found
+    statement = of_delta(text)
+    assert (statement.name, statement.output) == (name, output)
+    assert (statement.explained is not None) == ("EXPLAIN" in text)
+    assert EVERYTHING.statement_of(text) == statement
     assert found_by(FIRST_WORDS, text)
 
 
 @pytest.mark.parametrize(("text", "name"), LATER_STATEMENTS, ids=[text for text, _ in LATER_STATEMENTS])
 def test_statements_that_some_releases_of_spark_parse(text: str, name: str) -> None:
-    found = EVERYTHING.statement_of(text)
-    assert found is not None
-    assert (found.name, found.output) == (name, NOTHING)
+    statement = EVERYTHING.statement_of(text)
+    assert statement is not None
+    assert (statement.name, statement.output) == (name, NOTHING)
     assert found_by(FIRST_WORDS, text)
     assert ONLY_DELTAS.statement_of(text) is None
 
@@ -193,9 +193,9 @@ def test_statements_that_some_releases_of_spark_parse(text: str, name: str) -> N
 @pytest.mark.parametrize("form", FORMS_OF_LATER_SPARK, ids=lambda form: form.name)
 def test_the_example_of_a_form_has_that_form_and_no_other(form: Any) -> None:
     """So asking Spark's parser about the example tells whether the form is ours."""
-    found = EVERYTHING.statement_of(form.example)
-    assert found is not None
-    assert found.form == form
+    statement = EVERYTHING.statement_of(form.example)
+    assert statement is not None
+    assert statement.form == form
     beside = OwnGrammar.beside(lambda text: text == form.example)
     assert beside.statement_of(form.example) is None
     assert [each for each in beside.forms if not beside.has(each)] == [form]
@@ -270,9 +270,9 @@ def test_mistakes_in_what_spark_does_not_know_yet(text: str, expected: str) -> N
 )
 def test_parameters(text: str, expected: tuple[str | int, ...]) -> None:
     """Their names or positions, as Spark's parser would have them."""
-    found = EVERYTHING.statement_of(text)
-    assert found is not None
-    assert found.markers == expected
+    statement = EVERYTHING.statement_of(text)
+    assert statement is not None
+    assert statement.markers == expected
 
 
 def test_values_of_parameters_in_the_order_of_the_text() -> None:
@@ -333,11 +333,11 @@ def test_spaces_comments_and_case_change_nothing(text: str, gaps: list[str], low
     pieces = [token.text for token in tokenize(text)]
     spaced = gaps[0] + "".join(piece + gap for piece, gap in zip(pieces, gaps[1:], strict=False))
     spaced = spaced.lower() if lower else spaced
-    found = EVERYTHING.statement_of(spaced)
+    statement = EVERYTHING.statement_of(spaced)
     expected = EVERYTHING.statement_of(text)
-    assert found is not None
+    assert statement is not None
     assert expected is not None
-    assert (found.form, found.output) == (expected.form, expected.output)
+    assert (statement.form, statement.output) == (expected.form, expected.output)
     assert found_by(FIRST_WORDS, spaced)
 
 

@@ -45,13 +45,13 @@ def test_where_parameters_are(text: str, expected: list[str]) -> None:
 
 def test_pieces_of_a_statement_have_their_own_parameters() -> None:
     text = "UPDATE t SET a = ?, b = f(?, '?') WHERE c = ?"
-    given = Parameters.of([1, 2, 3])
-    assert given.within(text, 0, 20).args == [1]
-    assert given.within(text, 20, 36).args == [2]
-    assert given.within(text, 36, len(text)).args == [3]
-    assert given.within(text, 0, 5).args is None
-    assert given.without([1]).args == [1, 3]
-    assert given.within(text, 36, 99).followed_by(given.within(text, 0, 20)).args == [3, 1]
+    parameters = Parameters.of([1, 2, 3])
+    assert parameters.within(text, 0, 20).args == [1]
+    assert parameters.within(text, 20, 36).args == [2]
+    assert parameters.within(text, 36, len(text)).args == [3]
+    assert parameters.within(text, 0, 5).args is None
+    assert parameters.without([1]).args == [1, 3]
+    assert parameters.within(text, 36, 99).followed_by(parameters.within(text, 0, 20)).args == [3, 1]
     named = Parameters.of({"n": 1})
     assert named.within(text, 0, 5).args == {"n": 1}
     assert named.without([0]).args == {"n": 1}

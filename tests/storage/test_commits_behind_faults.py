@@ -39,7 +39,7 @@ CALLS = (
     "delete",
     "make_durable",
 )
-PATIENCE = RetryLimits(doubts_max=3, doubt_wait_ms_max=0)
+PATIENCE = RetryLimits(unresolved_attempts_max=3, unresolved_wait_ms_max=0)
 
 
 class FaultBehindPut(FaultyStore):
@@ -147,7 +147,7 @@ def test_a_fault_in_any_call_behind_the_put(
             assert isinstance(error, KeyboardInterrupt) or stalls, "a put that returns at once has a known outcome"
             assert isinstance(error, CommitFateUnknownError) or fault is KeyboardInterrupt
             if isinstance(error, KeyboardInterrupt):
-                assert any("landed" in note for note in error.__notes__)
+                assert any("already committed" in note for note in error.__notes__)
         assert faulty.has_put
         assert acknowledged or number > 0
         if acknowledged:

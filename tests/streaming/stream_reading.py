@@ -94,9 +94,9 @@ def _taking(folder: str) -> Callable[[DataFrame, int], None]:
         if fails.exists():
             fails.unlink()
             raise ValueError("the process dies")
-        found = batch.collect()
-        if kept.exists() and sorted(pickle.loads(kept.read_bytes())) != sorted(found):
+        rows = batch.collect()
+        if kept.exists() and sorted(pickle.loads(kept.read_bytes())) != sorted(rows):
             raise AssertionError("a batch that is read again has other rows")
-        kept.write_bytes(pickle.dumps(found))
+        kept.write_bytes(pickle.dumps(rows))
 
     return take

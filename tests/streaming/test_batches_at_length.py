@@ -49,8 +49,8 @@ def test_micro_batches_from_table_to_table(native: SparkSession, tmp_path: Path)
         writer = rows.load(source).writeStream.format("delta").option("checkpointLocation", f"{source}-checkpoint")
         query = writer.trigger(availableNow=True).start(target)
         assert query.awaitTermination(WAIT_SECONDS)
-        found = native.read.format("delta").load(target)
-        assert (found.count(), found.distinct().count()) == (batches, batches)
+        frame = native.read.format("delta").load(target)
+        assert (frame.count(), frame.distinct().count()) == (batches, batches)
         assert query.lastProgress["batchId"] == batches - 1
 
     stream("warm-up", WARM_UP)

@@ -40,8 +40,8 @@ BOTH = {"allowSourceColumnRename": "always", "allowSourceColumnDrop": "always"}
 
 def mapped(names: dict[int, str], kind: DataType | None = None) -> StructType:
     def field(number: int, name: str) -> StructField:
-        told = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"c{number}"}
-        return StructField(name, kind or LongType(), True, told)
+        mapping = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"c{number}"}
+        return StructField(name, kind or LongType(), True, mapping)
 
     return StructType([field(number, name) for number, name in names.items()])
 
@@ -136,8 +136,8 @@ def renamed_and_dropped() -> Query:
 
 def test_each_file_is_read_with_the_columns_that_it_was_written_with() -> None:
     query = renamed_and_dropped()
-    told = query.evolves()
-    assert (told.version, "v" in told.difference) == (2, True)
+    evolution = query.evolves()
+    assert (evolution.version, "v" in evolution.difference) == (2, True)
     assert query.checkpoint.offsets[-2:] == [
         f'{{"sourceVersion":3,"reservoirId":"table-1","reservoirVersion":2,"index":{index},"isStartingVersion":false}}'
         for index in (-20, -19)
@@ -209,8 +209,8 @@ def test_changes_with_no_file_between_them_are_one() -> None:
     assert query.evolves().version == 3
     query.run()
     assert query.columns["b"] == ["id", "x"]
-    told = [(entry["deltaCommitVersion"], entry.get("previousMetadataSeqNum")) for entry in query.entries()]
-    assert told == [(0, None), (1, None), (2, 0), (3, None)]
+    entries = [(entry["deltaCommitVersion"], entry.get("previousMetadataSeqNum")) for entry in query.entries()]
+    assert entries == [(0, None), (1, None), (2, 0), (3, None)]
 
 
 def test_changes_that_are_merged_are_allowed_from_where_the_stream_was() -> None:

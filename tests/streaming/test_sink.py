@@ -58,8 +58,8 @@ def test_each_batch_is_one_commit(delta: SparkSession, path: str, feed: Feed) ->
     assert rows(delta, path) == [(1, "a"), (2, "b"), (3, "c")]
     history = DeltaTable.forPath(delta, path).history().orderBy("version").collect()
     assert [row.operation for row in history] == ["STREAMING UPDATE"] * 2
-    told = [{"outputMode": "Append", "queryId": query.id, "epochId": str(batch)} for batch in (0, 1)]
-    assert [row.operationParameters for row in history] == told
+    parameters = [{"outputMode": "Append", "queryId": query.id, "epochId": str(batch)} for batch in (0, 1)]
+    assert [row.operationParameters for row in history] == parameters
     assert [row.userMetadata for row in history] == ["first run"] * 2
     assert [row.isBlindAppend for row in history] == [True, True]
     metrics = history[0].operationMetrics
@@ -154,9 +154,9 @@ def test_schemas_grow_only_when_asked(delta: SparkSession, path: str, feed: Feed
 
 def test_a_column_of_no_type_is_refused(delta: SparkSession, path: str, feed: Feed) -> None:
     feed.put({"id": 3, "v": "c"})
-    told = writer(feed.frame(delta).withColumn("nothing", F.lit(None)), feed)
+    stream_writer = writer(feed.frame(delta).withColumn("nothing", F.lit(None)), feed)
     with pytest.raises((VoidWriteError, StreamingQueryException), match="nothing"):
-        finished(told.start(path))
+        finished(stream_writer.start(path))
     assert not Path(path, "_delta_log").exists()
 
 
@@ -200,8 +200,8 @@ def test_streams_that_read_their_own_table(delta: SparkSession, path: str, feed:
     """They are no blind appends."""
     delta.range(3).write.format("delta").save(path)
     feed.put({"id": 1})
-    known = delta.read.format("delta").load(path)
-    run(feed.frame(delta, "id long").join(known, "id"), feed, path)
+    frame = delta.read.format("delta").load(path)
+    run(feed.frame(delta, "id long").join(frame, "id"), feed, path)
     assert rows(delta, path) == [(0,), (1,), (1,), (2,)]
     assert last(delta, path).isBlindAppend is False
 
@@ -223,17 +223,17 @@ def test_what_a_stream_cannot_be_told(
     delta: SparkSession, path: str, feed: Feed, option: str, value: str | None
 ) -> None:
     """It is refused by name before anything is started."""
-    told = writer(feed.frame(delta), feed)
+    stream_writer = writer(feed.frame(delta), feed)
     target: str | None = path
     if option == "outputMode":
-        told.outputMode(value)
+        stream_writer.outputMode(value)
     elif option == "path":
         delta.range(1).write.format("delta").save(path)
         target = None if value is None else f"{path}{value}"
     else:
-        told.option(option, value)
+        stream_writer.option(option, value)
     with pytest.raises(InvalidOptionError) as refused:
-        told.start(target)
+        stream_writer.start(target)
     assert refused.value.option == option
     assert not feed.checkpoint.exists()
 
@@ -247,10 +247,10 @@ def test_tables_are_written_in_batches(delta: SparkSession, path: str, feed: Fee
 def test_checkpoints_below_a_folder_of_the_session(delta: SparkSession, path: str, feed: Feed) -> None:
     """As Spark does it: the query's name is the folder's."""
     feed.put({"id": 1, "v": "a"})
-    told = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
+    stream_writer = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
     delta.conf.set("spark.sql.streaming.checkpointLocation", str(feed.checkpoint))
     try:
-        finished(told.start(path, queryName="numbers"))
+        finished(stream_writer.start(path, queryName="numbers"))
     finally:
         delta.conf.unset("spark.sql.streaming.checkpointLocation")
     assert (feed.checkpoint / "numbers" / "metadata").exists()
@@ -260,10 +260,10 @@ def test_checkpoints_below_a_folder_of_the_session(delta: SparkSession, path: st
 def test_other_streams_are_left_alone(delta: SparkSession, path: str, feed: Feed) -> None:
     """Of other formats, and with a function of the user's own."""
     feed.put({"id": 1, "v": "a"})
-    told = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
+    stream_writer = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
     counts = str(feed.folder) + "-counts"
-    finished(told.foreachBatch(lambda batch, n: batch.write.mode("append").parquet(counts)).start())
+    finished(stream_writer.foreachBatch(lambda batch, n: batch.write.mode("append").parquet(counts)).start())
     assert delta.read.parquet(counts).count() == 1
-    told = feed.frame(delta).writeStream.format("parquet").option("checkpointLocation", str(feed.checkpoint))
-    finished(told.trigger(availableNow=True).start(path))
+    stream_writer = feed.frame(delta).writeStream.format("parquet").option("checkpointLocation", str(feed.checkpoint))
+    finished(stream_writer.trigger(availableNow=True).start(path))
     assert delta.read.parquet(path).count() == 1

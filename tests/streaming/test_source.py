@@ -327,8 +327,8 @@ def test_commits_of_changes_are_skipped_whole() -> None:
 
 def test_changes_are_read_with_their_signs() -> None:
     """Files with vectors stay with their removals: one batch has both."""
-    found = batches_of(changed_table(), startingVersion=1, readChangeFeed="true", maxFilesPerTrigger=1)
-    assert found == [["-a"], ["-b"], ["+b2"], ["-c", "+c"], ["+d"]]
+    batches = batches_of(changed_table(), startingVersion=1, readChangeFeed="true", maxFilesPerTrigger=1)
+    assert batches == [["-a"], ["-b"], ["+b2"], ["-c", "+c"], ["+d"]]
 
 
 # Columns.

@@ -20,17 +20,17 @@ def feed(delta: SparkSession, path: str, **options: object) -> DataFrame:
     return reader.load(path)
 
 
-def told(frame: DataFrame) -> list[tuple[Any, ...]]:
+def changes_of(frame: DataFrame) -> list[tuple[Any, ...]]:
     """The changes without their times, by version and change."""
     columns = [name for name in frame.columns if name != "_commit_timestamp"]
-    found = [tuple(row) for row in frame.select(*columns).collect()]
-    return sorted(found, key=lambda row: (row[-1], row[-2], str(row)))
+    changes = [tuple(row) for row in frame.select(*columns).collect()]
+    return sorted(changes, key=lambda row: (row[-1], row[-2], str(row)))
 
 
 def replayed(changes: Sequence[tuple[Any, ...]], *, upto: int) -> Counter[tuple[Any, ...]]:
-    """The rows that there are after each change up to a version was made, out of what `told` gives."""
-    found: Counter[tuple[Any, ...]] = Counter()
+    """The rows that there are after each change up to a version was made, out of what `changes_of` gives."""
+    rows: Counter[tuple[Any, ...]] = Counter()
     for *row, change, version in changes:
         if version <= upto:
-            found[tuple(row)] += ADDS[change]
-    return Counter({row: count for row, count in found.items() if count})
+            rows[tuple(row)] += ADDS[change]
+    return Counter({row: count for row, count in rows.items() if count})

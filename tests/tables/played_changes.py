@@ -19,7 +19,7 @@ from tables.races import commit_with_retries
 
 def merge(delta: SparkSession, table: TableRef, ids: list[int]) -> None:
     """Rows of these ids get `n = -1`; those that are not there join, and 3 goes."""
-    source = delta.createDataFrame([(each,) for each in ids], "id long").alias("s")
+    source = delta.createDataFrame([(id_,) for id_ in ids], "id long").alias("s")
     into = DeltaTable.forPath(delta, table.path).alias("t").merge(source, "t.id = s.id")
     into.whenMatchedDelete("s.id = 3").whenMatchedUpdate(set={"n": "-1"}).whenNotMatchedInsert(
         values={"id": "s.id", "n": "0", "part": "s.id % 2"}
@@ -27,7 +27,7 @@ def merge(delta: SparkSession, table: TableRef, ids: list[int]) -> None:
 
 
 def append(delta: SparkSession, path: str, ids: list[int]) -> None:
-    frame = delta.createDataFrame([(each, 0, each % 2) for each in ids], "id long, n long, part long")
+    frame = delta.createDataFrame([(id_, 0, id_ % 2) for id_ in ids], "id long, n long, part long")
     frame.write.format("delta").mode("append").save(path)
 
 
@@ -49,8 +49,8 @@ class Played:
 
     def ids(self, part: int, count: int = 3) -> list[int]:
         """Some of a partition, and none that a prepared statement is about."""
-        known = sorted(id_ for id_, row in self.rows.items() if row[1] == part and id_ not in self.taken)
-        self.taken = set(self.chance.sample(known, min(count, len(known))))
+        candidates = sorted(id_ for id_, row in self.rows.items() if row[1] == part and id_ not in self.taken)
+        self.taken = set(self.chance.sample(candidates, min(count, len(candidates))))
         return sorted(self.taken)
 
     def landed(self, rows: Mapping[int, tuple[int, int] | None]) -> None:

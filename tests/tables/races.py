@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.commands.dml.statement import Prepared
-from anabranch.commands.write import write_rows
+from anabranch.commands.write import write_command
 from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.transaction.transaction import Transaction
 
@@ -20,17 +20,17 @@ def beaten(spark: SparkSession, statement: str, winner: str, *others: Callable[[
 
     What `others` do comes between writing and commit.
     """
-    right: Callable[..., Any] = write_rows.write_rows
+    right: Callable[..., Any] = write_command.write_rows
 
-    def late(*given: Any) -> Any:
-        with mock.patch.object(write_rows, "write_rows", right):
+    def late(*arguments: Any) -> Any:
+        with mock.patch.object(write_command, "write_rows", right):
             spark.sql(winner)
-            written = right(*given)
+            written = right(*arguments)
             for do in others:
                 do()
             return written
 
-    with mock.patch.object(write_rows, "write_rows", late):
+    with mock.patch.object(write_command, "write_rows", late):
         spark.sql(statement)
 
 
@@ -38,10 +38,10 @@ def beaten_to_the_commit(spark: SparkSession, run: Callable[[], object], winner:
     """A statement does all of its work, then the winner lands, then the statement commits."""
     right: Callable[..., Any] = Transaction.commit
 
-    def late(*given: Any, **named: Any) -> Any:
+    def late(*arguments: Any, **keywords: Any) -> Any:
         with mock.patch.object(Transaction, "commit", right):
             spark.sql(winner)
-        return right(*given, **named)
+        return right(*arguments, **keywords)
 
     with mock.patch.object(Transaction, "commit", late):
         run()

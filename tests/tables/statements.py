@@ -8,15 +8,15 @@ from pyspark.sql import Column
 
 from anabranch.commands.dml.assignments import Value
 from anabranch.commands.dml.delete import prepare_delete
-from anabranch.commands.dml.statement import Outcome, execute
+from anabranch.commands.dml.statement import Outcome, run_statement
 from anabranch.commands.dml.update import prepare_update
 from anabranch.commands.merge import merge_command
-from anabranch.commands.merge.merge_source import MergeStatement
+from anabranch.commands.merge.merge_statement import MergeStatement
 from anabranch.commands.table_access import TableRef
 
 
 def delete(table: TableRef, condition: Column | str | None = None, *, conflict_retries: int | None = None) -> Outcome:
-    return execute(table, lambda: prepare_delete(table, condition), conflict_retries=conflict_retries)
+    return run_statement(table, lambda: prepare_delete(table, condition), conflict_retries=conflict_retries)
 
 
 def update(
@@ -26,7 +26,9 @@ def update(
     *,
     conflict_retries: int | None = None,
 ) -> Outcome:
-    return execute(table, lambda: prepare_update(table, assignments, condition), conflict_retries=conflict_retries)
+    return run_statement(
+        table, lambda: prepare_update(table, assignments, condition), conflict_retries=conflict_retries
+    )
 
 
 def merge(table: TableRef, statement: MergeStatement, *, conflict_retries: int | None = None) -> Outcome:

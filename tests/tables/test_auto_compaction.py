@@ -40,8 +40,8 @@ def settings(delta: SparkSession, **values: str) -> Iterator[None]:
 def create(
     delta: SparkSession, path: str, columns: str = "id BIGINT, p INT", more: str = "", **properties: str
 ) -> None:
-    told = ", ".join(f"'{name}' = '{value}'" for name, value in ({PROPERTY: "true"} | properties).items())
-    delta.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta {more} TBLPROPERTIES ({told})")
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in ({PROPERTY: "true"} | properties).items())
+    delta.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta {more} TBLPROPERTIES ({listed})")
 
 
 def append(delta: SparkSession, path: str, first: int, *, p: int = 0, rows: int = 10) -> None:
@@ -56,10 +56,10 @@ def operations(path: str) -> list[str]:
 
 
 def commit_infos(path: str) -> list[dict[str, Any]]:
-    found = []
+    infos = []
     for file in sorted((Path(path) / "_delta_log").glob("*.json")):
-        found += [json.loads(line)["commitInfo"] for line in file.read_text().splitlines() if '"commitInfo"' in line]
-    return found
+        infos += [json.loads(line)["commitInfo"] for line in file.read_text().splitlines() if '"commitInfo"' in line]
+    return infos
 
 
 def files(delta: SparkSession, path: str) -> int:
@@ -138,8 +138,8 @@ def test_the_session_goes_before_the_table(
     delta: SparkSession, path: str, setting: str | None, wanted: str, compacts: bool
 ) -> None:
     create(delta, path, **{PROPERTY: wanted})
-    given = {} if setting is None else {"enabled": setting}
-    with settings(delta, min_num_files="2", **given):
+    enabled = {} if setting is None else {"enabled": setting}
+    with settings(delta, min_num_files="2", **enabled):
         append(delta, path, 0)
         append(delta, path, 10)
     assert ("OPTIMIZE" in operations(path)) is compacts

@@ -28,7 +28,7 @@ from anabranch.errors.dml import (
 from anabranch.errors.log import TimestampAfterLatestCommitError, TimestampEarlierThanFirstCommitError
 from anabranch.errors.schema import ReservedColumnsError
 from anabranch.tables import DeltaTable
-from tables.changes_read import feed, replayed, told
+from tables.changes_read import changes_of, feed, replayed
 from tables.made_tables import numbered_table
 from tables.played_changes import Played, change_files, merge
 from tables.statements import delete, update
@@ -50,7 +50,7 @@ def changed(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> st
 
 
 def test_every_change_of_every_row(delta: SparkSession, changed: str) -> None:
-    assert told(feed(delta, changed)) == [
+    assert changes_of(feed(delta, changed)) == [
         *[(id_, id_, id_ % 2, "insert", 0) for id_ in range(4)],
         (1, -1, 0, "update_postimage", 1),
         (1, 1, 1, "update_preimage", 1),
@@ -64,10 +64,10 @@ def test_every_change_of_every_row(delta: SparkSession, changed: str) -> None:
 
 def test_ranges(delta: SparkSession, changed: str) -> None:
     """Both ends are included; an end that is not there yet is the newest."""
-    assert [row[0] for row in told(feed(delta, changed, startingVersion=1, endingVersion=2))] == [1, 1, 2]
+    assert [row[0] for row in changes_of(feed(delta, changed, startingVersion=1, endingVersion=2))] == [1, 1, 2]
     times = {row.version: row.timestamp for row in DeltaTable.forPath(delta, changed).history().collect()}
-    found = feed(delta, changed, startingTimestamp=f"{times[2]:%Y-%m-%d %H:%M:%S.%f}", endingVersion=99)
-    rows = {(row._commit_version, row._commit_timestamp) for row in found.collect()}
+    frame = feed(delta, changed, startingTimestamp=f"{times[2]:%Y-%m-%d %H:%M:%S.%f}", endingVersion=99)
+    rows = {(row._commit_version, row._commit_timestamp) for row in frame.collect()}
     assert rows == {(2, times[2]), (3, times[3])}
 
 
@@ -134,7 +134,7 @@ def test_columns_that_changed(delta: SparkSession, path: str) -> None:
     delta.sql(f"ALTER TABLE {table} RENAME COLUMN n TO m")
     widened = feed(delta, path, startingVersion=0, endingVersion=4)
     assert dict(widened.dtypes)["small"] == "int"
-    assert told(widened) == [
+    assert changes_of(widened) == [
         (0, 0, 0, None, "insert", 0),
         (1, 1, 1, None, "insert", 0),
         (2, 2, 0, 7, "insert", 2),
@@ -150,8 +150,8 @@ def test_columns_that_changed(delta: SparkSession, path: str) -> None:
 def test_rows_removed_by_what_undoes_a_change_of_columns(delta: SparkSession, path: str, mapping: str) -> None:
     """Covers bug B111: a RESTORE that undoes a widening removes rows that the narrow column cannot hold; so does an overwrite
     that gives a column another type. From the next version on the feed is read; a column that went harms nobody."""
-    told_twice = {"enableChangeDataFeed": "true", "enableTypeWidening": "true", "columnMapping.mode": mapping}
-    numbered_table(delta, path, rows=2, **told_twice)
+    properties = {"enableChangeDataFeed": "true", "enableTypeWidening": "true", "columnMapping.mode": mapping}
+    numbered_table(delta, path, rows=2, **properties)
     table = f"delta.`{path}`"
     delta.sql(f"ALTER TABLE {table} ADD COLUMN small SMALLINT")
     delta.sql(f"ALTER TABLE {table} ALTER COLUMN small TYPE INT")
@@ -172,7 +172,7 @@ def test_rows_removed_by_what_undoes_a_change_of_columns(delta: SparkSession, pa
     with pytest.raises(StreamingQueryException, match="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA"):
         query.start().awaitTermination()
     delta.sql(f"INSERT INTO {table} VALUES (3, 3, 0, 7)")
-    assert told(feed(delta, path, startingVersion=5)) == [(3, 3, 0, 7, "insert", 5)]
+    assert changes_of(feed(delta, path, startingVersion=5)) == [(3, 3, 0, 7, "insert", 5)]
     if mapping == "none":
         shrunk = delta.sql("SELECT 9L AS id, 9L AS n, 'text' AS small")
         shrunk.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
@@ -190,9 +190,9 @@ def test_merge_without_updates(delta: SparkSession, path: str) -> None:
     table = numbered_table(delta, path, rows=4, enableChangeDataFeed="true", enableDeletionVectors="false")
     source = delta.createDataFrame([(1,), (1,), (2,)], "id long").alias("s")
     DeltaTable.forPath(delta, path).alias("t").merge(source, "t.id = s.id").whenMatchedDelete().execute()
-    assert told(feed(delta, path, startingVersion=1)) == [(1, 1, 1, "delete", 1), (2, 2, 0, "delete", 1)]
+    assert changes_of(feed(delta, path, startingVersion=1)) == [(1, 1, 1, "delete", 1), (2, 2, 0, "delete", 1)]
     written = change_files(table)
-    assert all(each.path.startswith("_change_data/") and not each.data_change for each in written)
+    assert all(file.path.startswith("_change_data/") and not file.data_change for file in written)
     (metrics,) = [row.operationMetrics for row in DeltaTable.forPath(delta, path).history(1).collect()]
     assert metrics["numTargetChangeFilesAdded"] == str(len(written)) != "0"
 
@@ -203,21 +203,21 @@ def test_a_statement_that_ends_between_its_change_files_and_its_commit(delta: Sp
     with prepare_update(table, {"n": "-n"}, "id > 1"):
         left = list(Path(path, "_change_data").rglob("*.parquet"))
     assert left
-    before = told(feed(delta, path))
+    before = changes_of(feed(delta, path))
     assert {version for *_, version in before} == {0}
     delta.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     try:
         DeltaTable.forPath(delta, path).vacuum(0)
     finally:
         delta.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
-    assert not any(each.exists() for each in left)
+    assert not any(path.exists() for path in left)
     version = update(table, {"n": "-n"}, "id = 1").committed
     assert version is not None
-    assert told(feed(delta, path, startingVersion=version.version)) == [
+    assert changes_of(feed(delta, path, startingVersion=version.version)) == [
         (1, -1, 1, "update_postimage", version.version),
         (1, 1, 1, "update_preimage", version.version),
     ]
-    assert told(feed(delta, path, startingVersion=0, endingVersion=0)) == before
+    assert changes_of(feed(delta, path, startingVersion=0, endingVersion=0)) == before
 
 
 Record = Callable[[str, object], None]
@@ -234,7 +234,7 @@ def test_replaying_the_feed_gives_every_version(delta: SparkSession, path: str, 
 def test_replaying_the_feed_of_files_written_anew(native: SparkSession, path: str, record_property: Record) -> None:
     """The same without deletion vectors; another engine reads the same feed."""
     record_property("told", replay(native, path, vectors=False))
-    assert by_delta_rs(path) == told(feed(native, path))
+    assert by_delta_rs(path) == changes_of(feed(native, path))
 
 
 def replay(delta: SparkSession, path: str, *, vectors: bool, seed: int = 1) -> str:
@@ -252,11 +252,11 @@ def replay(delta: SparkSession, path: str, *, vectors: bool, seed: int = 1) -> s
     played.chance.shuffle(steps)
     for step in steps:
         step()
-    found = told(feed(delta, path))
+    changes = changes_of(feed(delta, path))
     for version, rows in enumerate(played.versions):
-        assert replayed(found, upto=version) == rows, (seed, version)
+        assert replayed(changes, upto=version) == rows, (seed, version)
     assert Counter(map(tuple, delta.read.format("delta").load(path).collect())) == played.versions[-1]
-    return f"a feed of {len(played.versions)} versions, {len(found)} changes, seed {seed}"
+    return f"a feed of {len(played.versions)} versions, {len(changes)} changes, seed {seed}"
 
 
 def by_delta_rs(path: str) -> list[tuple[Any, ...]]:
@@ -273,9 +273,9 @@ def test_a_feed_that_delta_rs_wrote(delta: SparkSession, path: str) -> None:
     theirs = deltalake.DeltaTable(path)
     theirs.update(updates={"n": "n + 10"}, predicate="id = 1")
     theirs.delete("id = 2")
-    found = told(feed(delta, path))
-    assert found == by_delta_rs(path)
-    assert found[3:] == [
+    changes = changes_of(feed(delta, path))
+    assert changes == by_delta_rs(path)
+    assert changes[3:] == [
         (1, 11, 0, "update_postimage", 1),
         (1, 1, 0, "update_preimage", 1),
         (2, 2, 0, "delete", 2),
@@ -288,11 +288,14 @@ def test_old_files_and_new_ones(delta: SparkSession, path: str) -> None:
         delta, path, rows=6, by=("part",), enableChangeDataFeed="true", enableDeletionVectors="false"
     )
     delete(table, "id = 1 OR part = 0")
-    assert [row[0] for row in told(feed(delta, path, startingVersion=1))] == [0, 1, 2, 4]
-    assert sorted(each.name for each in Path(path, "_change_data").iterdir() if each.is_dir()) == ["part=0", "part=1"]
+    assert [row[0] for row in changes_of(feed(delta, path, startingVersion=1))] == [0, 1, 2, 4]
+    assert sorted(folder.name for folder in Path(path, "_change_data").iterdir() if folder.is_dir()) == [
+        "part=0",
+        "part=1",
+    ]
     delete(table, "part = 1")
     assert change_files(table) == []
-    assert [row[:1] + row[-2:] for row in told(feed(delta, path, startingVersion=2))] == [
+    assert [row[:1] + row[-2:] for row in changes_of(feed(delta, path, startingVersion=2))] == [
         (3, "delete", 2),
         (5, "delete", 2),
     ]

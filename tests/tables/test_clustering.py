@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from anabranch.commands.alter.alter_clustering import alter_cluster_by
 from anabranch.commands.dml.delete import prepare_delete
-from anabranch.commands.optimize.optimize_command import optimize, optimize_frame, optimize_work
-from anabranch.commands.optimize.optimize_plan import Plan, PlannedBin
+from anabranch.commands.optimize.bin_packing import PlannedBin
+from anabranch.commands.optimize.optimize_command import optimize, optimize_frame, optimize_job
+from anabranch.commands.optimize.optimize_plan import Plan
 from anabranch.commands.optimize.purge import purge
 from anabranch.commands.optimize.rewrite_bins import RewrittenBin
 from anabranch.commands.optimize.rewrite_job import RewriteJob, run_rewrite_job
@@ -49,14 +50,14 @@ def append(frame: DataFrame, path: str, *cluster_by: str, **options: str) -> Non
 
 @contextlib.contextmanager
 def setting(delta: SparkSession, **values: object) -> Iterator[None]:
-    known = {"file_bytes": FILE_BYTES, "stable": f"{CUBES}threshold", "cube_bytes": f"{CUBES}targetCubeSize"}
+    settings_by_name = {"file_bytes": FILE_BYTES, "stable": f"{CUBES}threshold", "cube_bytes": f"{CUBES}targetCubeSize"}
     for name, value in values.items():
-        delta.conf.set(known[name], str(value))
+        delta.conf.set(settings_by_name[name], str(value))
     try:
         yield
     finally:
         for name in values:
-            delta.conf.unset(known[name])
+            delta.conf.unset(settings_by_name[name])
 
 
 def live(delta: SparkSession, path: str) -> list[AddFile]:
@@ -75,24 +76,24 @@ def run(delta: SparkSession, path: str, *, full: bool = False) -> Any:
 
 def ids(delta: SparkSession, path: str) -> list[int]:
     """As we read them; delta-rs and DuckDB must read the same."""
-    found = sorted(row[0] for row in delta.read.format("delta").load(path).select("id").collect())
+    ids = sorted(row[0] for row in delta.read.format("delta").load(path).select("id").collect())
     for read in (read_by_delta_rs, read_by_duckdb):
-        assert sorted(read(path).column("id").to_pylist()) == found
-    return found
+        assert sorted(read(path).column("id").to_pylist()) == ids
+    return ids
 
 
 def opened_by(files: list[AddFile], **at_most: int) -> int:
     """How many files a reader opens who looks for rows with columns below these values."""
     minima = [json.loads(file.stats or "")["minValues"] for file in files]
-    return sum(all(each[name] < value for name, value in at_most.items()) for each in minima)
+    return sum(all(minimum[name] < value for name, value in at_most.items()) for minimum in minima)
 
 
 def last_commit(path: str, version: int) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    actions: dict[str, list[dict[str, Any]]] = {}
     for line in (Path(path) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
         for kind, fields in json.loads(line).items():
-            found.setdefault(kind, []).append(fields)
-    return found
+            actions.setdefault(kind, []).append(fields)
+    return actions
 
 
 def test_files_hold_neighbours_and_small_cubes_grow(delta: SparkSession, path: str) -> None:
@@ -102,10 +103,10 @@ def test_files_hold_neighbours_and_small_cubes_grow(delta: SparkSession, path: s
     assert opened_by(before, x=4, y=4) == 4
 
     with setting(delta, file_bytes=sum(file.size for file in before) // 8):
-        found = run(delta, path)
-    assert (found["numFilesRemoved"], found["numFilesAdded"], found["numBins"]) == (4, 8, 1)
-    assert found["zOrderStats"] is None
-    stats = found["clusteringStats"]
+        reported = run(delta, path)
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"], reported["numBins"]) == (4, 8, 1)
+    assert reported["zOrderStats"] is None
+    stats = reported["clusteringStats"]
     assert (stats["inputNumZCubes"], stats["inputZCubeFiles"]["numFiles"], stats["numOutputZCubes"]) == (0, 0, 1)
     assert (stats["inputOtherFiles"]["numFiles"], stats["mergedFiles"]["numFiles"]) == (4, 4)
     assert stats["mergedFiles"]["size"] == sum(file.size for file in before)
@@ -129,17 +130,17 @@ def test_files_hold_neighbours_and_small_cubes_grow(delta: SparkSession, path: s
         "isFull": "false",
     }
 
-    found = run(delta, path)
-    assert (found["numFilesAdded"], found["numBins"], found["totalConsideredFiles"]) == (0, 0, 8)
-    assert (found["clusteringStats"]["inputNumZCubes"], found["clusteringStats"]["numOutputZCubes"]) == (1, 0)
+    reported = run(delta, path)
+    assert (reported["numFilesAdded"], reported["numBins"], reported["totalConsideredFiles"]) == (0, 0, 8)
+    assert (reported["clusteringStats"]["inputNumZCubes"], reported["clusteringStats"]["numOutputZCubes"]) == (1, 0)
 
     append(grid(delta, POINTS, POINTS + 10), path)
     with setting(delta, stable=1):
-        found = run(delta, path)
-    assert (found["numFilesRemoved"], found["numFilesAdded"]) == (1, 1), "the cube is large enough"
-    found = run(delta, path)
-    assert (found["numFilesRemoved"], found["numFilesAdded"]) == (9, 1)
-    assert found["clusteringStats"]["inputNumZCubes"] == 2
+        reported = run(delta, path)
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"]) == (1, 1), "the cube is large enough"
+    reported = run(delta, path)
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"]) == (9, 1)
+    assert reported["clusteringStats"]["inputNumZCubes"] == 2
 
     clustered = {(file.tags or {})["ZCUBE_ID"] for file in live(delta, path)}
     DeltaTable.forPath(delta, path).delete("id = 3")
@@ -156,9 +157,9 @@ def test_other_columns_none_and_full(delta: SparkSession, path: str) -> None:
     append(grid(delta, 20, 30), path)
 
     assert run(delta, path)["numFilesRemoved"] == 1, "what is ordered by x stays"
-    found = run(delta, path, full=True)
-    assert (found["numFilesRemoved"], found["numFilesAdded"]) == (2, 1)
-    assert found["clusteringStats"]["inputNumZCubes"] == 2
+    reported = run(delta, path, full=True)
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"]) == (2, 1)
+    assert reported["clusteringStats"]["inputNumZCubes"] == 2
     assert last_commit(path, 5)["commitInfo"][0]["operationParameters"]["isFull"] == "true"
     assert run(delta, path, full=True)["numFilesRemoved"] == 0
     (file,) = live(delta, path)
@@ -175,8 +176,8 @@ def test_other_columns_none_and_full(delta: SparkSession, path: str) -> None:
     with pytest.raises(FullNeedsClusteringError, match="FULL"):
         run(delta, path, full=True)
     append(grid(delta, 30, 40), path)
-    found = metrics(table.optimize().executeCompaction())
-    assert (found["numFilesRemoved"], found["numFilesAdded"], found["clusteringStats"]) == (2, 1, None)
+    reported = metrics(table.optimize().executeCompaction())
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"], reported["clusteringStats"]) == (2, 1, None)
     (file,) = live(delta, path)
     assert (file.clustering_provider, {*(file.tags or {})}) == (None, {"INSERTION_TIME", "OPTIMIZE_TARGET_SIZE"})
     assert ids(delta, path) == list(range(40))
@@ -249,17 +250,17 @@ def delete(table: TableRef, *gone: int) -> None:
     DeltaTable.forPath(table.session.spark, table.path).delete(f"id IN ({', '.join(map(str, gone))})")
 
 
-def meanwhile(work: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
+def meanwhile(job: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
     """The same, with somebody else's commits between the writing of its files and its own commit."""
     waiting = list(others)
 
     def rewrite(snapshot: Any, plan: Plan, planned: PlannedBin) -> RewrittenBin:
-        written = work.rewrite(snapshot, plan, planned)
+        written = job.rewrite(snapshot, plan, planned)
         while waiting:
             waiting.pop(0)()
         return written
 
-    return dataclasses.replace(work, rewrite=rewrite)
+    return dataclasses.replace(job, rewrite=rewrite)
 
 
 def test_a_delete_that_loses_to_clustering(table: TableRef) -> None:
@@ -276,24 +277,24 @@ def test_a_delete_that_loses_to_clustering(table: TableRef) -> None:
 def test_clustering_that_loses_to_others(table: TableRef) -> None:
     """The rows that a DELETE took are hidden in the new cube; what another run took away is not written twice."""
     spark = table.session.spark
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: delete(table, 4, 14, 44)))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: delete(table, 4, 14, 44)))
     assert (done.num_bins, done.num_bins_left, len(done.versions)) == (1, 0, 1)
     (file,) = live(spark, table.path)
     assert (file.clustering_provider, file.deletion_vector and file.deletion_vector.cardinality) == ("liquid", 3)
 
     append(grid(spark, 60, 65), table.path)
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: optimize(table)))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: optimize(table)))
     assert (done.num_bins, done.num_bins_left, done.versions) == (0, 0, ())
 
     append(grid(spark, 65, 70), table.path)
-    work = meanwhile(optimize_work(table), lambda: alter_cluster_by(table, [("y",)]), lambda: delete(table, *range(70)))
-    done = run_rewrite_job(table, work)
+    job = meanwhile(optimize_job(table), lambda: alter_cluster_by(table, [("y",)]), lambda: delete(table, *range(70)))
+    done = run_rewrite_job(table, job)
     assert (done.num_bins_left, live(spark, table.path)) == (0, [])
 
 
 def test_columns_that_change_meanwhile(table: TableRef) -> None:
     """Files say by what they are ordered, so that what was written is of use, and the next run orders anew."""
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: alter_cluster_by(table, [("y",)])))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: alter_cluster_by(table, [("y",)])))
     assert done.num_bins == 1
     (file,) = live(table.session.spark, table.path)
     assert (file.tags or {})["ZCUBE_ZORDER_BY"] == '["x","y"]'
@@ -314,10 +315,10 @@ def test_an_overwritten_schema_takes_the_clustering_by_columns_that_go(delta: Sp
 
 def clustered_by(path: str) -> list[list[str]]:
     """As the log tells it."""
-    found: list[list[str]] = []
+    columns: list[list[str]] = []
     for commit in sorted(Path(path, "_delta_log").glob("*.json")):
         for line in map(json.loads, commit.read_text().splitlines()):
             domain = line.get("domainMetadata", {})
             if domain.get("domain") == "delta.clustering":
-                found = [] if domain["removed"] else json.loads(domain["configuration"])["clusteringColumns"]
-    return found
+                columns = [] if domain["removed"] else json.loads(domain["configuration"])["clusteringColumns"]
+    return columns

@@ -78,10 +78,10 @@ def test_a_partitioned_folder(delta: SparkSession, path: str) -> None:
     assert isinstance(kinds, StructType)
     table = convert(delta, path, kinds)
     assert files(path) == before
-    found = table.toDF()
-    assert sorted(map(tuple, found.select(*rows.columns).collect())) == sorted(map(tuple, rows.collect()))
-    assert found.dtypes == rows.dtypes
-    assert found.where(f"w = '{WORDS[0]}' AND k >= 0").count() == found.where("w IS NULL").count() == 3
+    frame = table.toDF()
+    assert sorted(map(tuple, frame.select(*rows.columns).collect())) == sorted(map(tuple, rows.collect()))
+    assert frame.dtypes == rows.dtypes
+    assert frame.where(f"w = '{WORDS[0]}' AND k >= 0").count() == frame.where("w IS NULL").count() == 3
     adds = [action["add"] for action in commit(path) if "add" in action]
     assert {add["partitionValues"]["w"] for add in adds} == set(WORDS)
     assert {(add["size"], add["modificationTime"]) for add in adds} == {

@@ -25,9 +25,9 @@ def ids(table: DeltaTable) -> list[int]:
 
 
 def metrics(table: DeltaTable) -> dict[str, str]:
-    found = table.history(1).collect()[0].operationMetrics
-    assert isinstance(found, dict)
-    return found
+    recorded = table.history(1).collect()[0].operationMetrics
+    assert isinstance(recorded, dict)
+    return recorded
 
 
 def test_rows_that_satisfy_a_condition_go(delta: SparkSession, path: str, vectors: str) -> None:
@@ -45,21 +45,25 @@ def test_metrics_with_vectors(delta: SparkSession, path: str) -> None:
     table = make_table(delta, path, delta.range(0, 20, 1, 2))
     table.delete("id IN (3, 13)")
     table.delete("id = 4 OR id >= 10")
-    told = metrics(table)
-    assert told["numDeletedRows"] == "10"
-    assert (told["numRemovedFiles"], told["numAddedFiles"], told["numCopiedRows"]) == ("1", "0", "0")
-    assert told["numDeletionVectorsAdded"] == told["numDeletionVectorsUpdated"] == "1"
-    assert told["numDeletionVectorsRemoved"] == "2", "the vector of the file that is gone counts as removed"
-    assert int(told["numRemovedBytes"]) > 0
-    assert {"executionTimeMs", "scanTimeMs", "rewriteTimeMs", "numAddedChangeFiles", "numAddedBytes"} <= told.keys()
+    recorded = metrics(table)
+    assert recorded["numDeletedRows"] == "10"
+    assert (recorded["numRemovedFiles"], recorded["numAddedFiles"], recorded["numCopiedRows"]) == ("1", "0", "0")
+    assert recorded["numDeletionVectorsAdded"] == recorded["numDeletionVectorsUpdated"] == "1"
+    assert recorded["numDeletionVectorsRemoved"] == "2", "the vector of the file that is gone counts as removed"
+    assert int(recorded["numRemovedBytes"]) > 0
+    assert {"executionTimeMs", "scanTimeMs", "rewriteTimeMs", "numAddedChangeFiles", "numAddedBytes"} <= recorded.keys()
 
 
 def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
     table = make_table(delta, path, delta.range(0, 20, 1, 2), enableDeletionVectors="false")
     table.delete("id = 3")
-    told = metrics(table)
-    assert (told["numDeletedRows"], told["numCopiedRows"]) == ("1", "9")
-    assert (told["numRemovedFiles"], told["numAddedFiles"], told["numDeletionVectorsAdded"]) == ("1", "1", "0")
+    recorded = metrics(table)
+    assert (recorded["numDeletedRows"], recorded["numCopiedRows"]) == ("1", "9")
+    assert (recorded["numRemovedFiles"], recorded["numAddedFiles"], recorded["numDeletionVectorsAdded"]) == (
+        "1",
+        "1",
+        "0",
+    )
 
 
 def test_nothing_to_delete_commits_nothing(delta: SparkSession, path: str) -> None:
@@ -142,8 +146,8 @@ def test_the_clock_stands_still(delta: SparkSession, path: str) -> None:
     table.delete("day < date_sub(now(), 0) AND current_timestamp() > TIMESTAMP'2020-01-01 00:00:00'")
     assert table.toDF().count() == 1
     # What was asked, with the clock as it was written, or as it stood.
-    told = table.history(2).collect()[1].operationParameters["predicate"]
-    assert "current_date()" in told or f"DATE '{today}'" in told
+    predicate = table.history(2).collect()[1].operationParameters["predicate"]
+    assert "current_date()" in predicate or f"DATE '{today}'" in predicate
 
 
 def test_what_makes_no_sense_is_refused(delta: SparkSession, path: str) -> None:

@@ -23,8 +23,8 @@ ENABLED = "delta.compatibility.symlinkFormatManifest.enabled"
 
 def manifests(path: str) -> dict[str, list[str]]:
     root = Path(path, "_symlink_format_manifest")
-    found = [file for file in root.rglob("*") if file.is_file() and not file.name.startswith(".")]
-    return {str(file.relative_to(root)): file.read_text().splitlines() for file in found}
+    files = [file for file in root.rglob("*") if file.is_file() and not file.name.startswith(".")]
+    return {str(file.relative_to(root)): file.read_text().splitlines() for file in files}
 
 
 def rows_listed(path: str) -> list[Any]:

@@ -29,7 +29,7 @@ SCHEMA = "id long, n long, part long, s struct<a: long, b: long>, words array<st
 
 
 @pytest.fixture
-def told(native: SparkSession, path: str) -> str:
+def target(native: SparkSession, path: str) -> str:
     """Ten rows in one file. `part` is `id % 2`, `n` is `id % 5`, and row 0 has no `n`."""
     rows = [(i, i % 5 if i else None, i % 2, (i, i + 1), [f"w{i}", "w"]) for i in range(10)]
     native.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").save(path)
@@ -96,23 +96,23 @@ INTO_VIEW = {
 
 @pytest.mark.parametrize("shape", BY_ROWS)
 def test_an_insert_of_own_rows_does_not_lose_to_a_writer_of_other_rows(
-    native: SparkSession, told: str, shape: str
+    native: SparkSession, target: str, shape: str
 ) -> None:
     """Bug B14. Covers race 20's other side: the winner changes a row of the same file that the query does not read."""
     query = BY_ROWS[shape]
-    beaten(native, f"INSERT INTO {told} {query.format(t=told)}", OTHER_ROW.format(t=told))
-    assert is_right(native, query, told)
+    beaten(native, f"INSERT INTO {target} {query.format(t=target)}", OTHER_ROW.format(t=target))
+    assert is_right(native, query, target)
 
 
 @pytest.mark.parametrize("winner", INTO_VIEW)
 @pytest.mark.parametrize("shape", ["a filter", "a field and an array", "a join with itself"])
 def test_an_insert_of_own_rows_loses_to_a_writer_of_those_rows(
-    native: SparkSession, told: str, shape: str, winner: str
+    native: SparkSession, target: str, shape: str, winner: str
 ) -> None:
     """Bug B14. Covers races 15, 16 and 20 for INSERT."""
     statement, error = INTO_VIEW[winner]
     with pytest.raises(DeltaConcurrentModificationException) as raised:
-        beaten(native, f"INSERT INTO {told} {BY_ROWS[shape].format(t=told)}", statement.format(t=told))
+        beaten(native, f"INSERT INTO {target} {BY_ROWS[shape].format(t=target)}", statement.format(t=target))
     # Where several apply, added rows are told first.
     assert isinstance(raised.value, (error, ConcurrentAppendException))
     assert raised.value.reason is ConflictReason.ROW_LEVEL_CHANGES
@@ -120,28 +120,28 @@ def test_an_insert_of_own_rows_loses_to_a_writer_of_those_rows(
 
 
 @pytest.mark.parametrize("shape", BY_FILES)
-def test_an_insert_that_is_not_row_by_row_is_judged_by_files(native: SparkSession, told: str, shape: str) -> None:
+def test_an_insert_that_is_not_row_by_row_is_judged_by_files(native: SparkSession, target: str, shape: str) -> None:
     """Bug B14: how many rows there are, or which come first, is no matter of single rows. Unknown means abort."""
     with pytest.raises(DeltaConcurrentModificationException):
-        beaten(native, f"INSERT INTO {told} {BY_FILES[shape].format(t=told)}", OTHER_ROW.format(t=told))
+        beaten(native, f"INSERT INTO {target} {BY_FILES[shape].format(t=target)}", OTHER_ROW.format(t=target))
 
 
-def test_an_insert_of_own_rows_goes_on_behind_optimize(native: SparkSession, told: str) -> None:
+def test_an_insert_of_own_rows_goes_on_behind_optimize(native: SparkSession, target: str) -> None:
     """Covers race 47 for INSERT: no row changes, wherever they go."""
-    native.sql(f"INSERT INTO {told} VALUES (20, 3, 0, NULL, NULL)")
+    native.sql(f"INSERT INTO {target} VALUES (20, 3, 0, NULL, NULL)")
     query = BY_ROWS["a filter"]
-    beaten(native, f"INSERT INTO {told} {query.format(t=told)}", f"OPTIMIZE {told}")
-    assert is_right(native, query, told)
+    beaten(native, f"INSERT INTO {target} {query.format(t=target)}", f"OPTIMIZE {target}")
+    assert is_right(native, query, target)
 
 
-def test_a_random_condition_does_not_decide_what_counts(native: SparkSession, told: str) -> None:
+def test_a_random_condition_does_not_decide_what_counts(native: SparkSession, target: str) -> None:
     """Covers race 29 for INSERT: asked again it would tell otherwise, so it narrows nothing."""
-    query = f"SELECT {COLUMNS} FROM {told} WHERE rand() < 2"
+    query = f"SELECT {COLUMNS} FROM {target} WHERE rand() < 2"
     with pytest.raises(DeltaConcurrentModificationException):
-        beaten(native, f"INSERT INTO {told} {query}", OTHER_ROW.format(t=told))
+        beaten(native, f"INSERT INTO {target} {query}", OTHER_ROW.format(t=target))
 
 
-def test_the_judge_finds_filters_that_are_not_of_the_rows_read(native: SparkSession, told: str) -> None:
+def test_the_judge_finds_filters_that_are_not_of_the_rows_read(native: SparkSession, target: str) -> None:
     """A planted rule: a filter above other operators is taken for one of the rows below. It lets a wrong insert land."""
 
     def filters_sink(plan: Any, above: plan_reading.Above, joins: object) -> Iterator[tuple[Any, plan_reading.Above]]:
@@ -149,16 +149,16 @@ def test_the_judge_finds_filters_that_are_not_of_the_rows_read(native: SparkSess
         here = plan_reading.Above(filters=filters)
         if plan.children().isEmpty():
             yield plan, here
-        for place in range(plan.children().size()):
-            yield from filters_sink(plan.children().apply(place), here, joins)
+        for index in range(plan.children().size()):
+            yield from filters_sink(plan.children().apply(index), here, joins)
 
-    query, gone = BY_FILES["an outer join"], f"DELETE FROM {told} WHERE id = 4"
+    query, gone = BY_FILES["an outer join"], f"DELETE FROM {target} WHERE id = 4"
     with mock.patch.object(plan_reading, "_scans", filters_sink):
-        beaten(native, f"INSERT INTO {told} {query.format(t=told)}", gone)
-    assert not is_right(native, query, told)
-    native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+        beaten(native, f"INSERT INTO {target} {query.format(t=target)}", gone)
+    assert not is_right(native, query, target)
+    native.sql(f"RESTORE TABLE {target} TO VERSION AS OF 0")
     with pytest.raises(DeltaConcurrentModificationException):
-        beaten(native, f"INSERT INTO {told} {query.format(t=told)}", gone)
+        beaten(native, f"INSERT INTO {target} {query.format(t=target)}", gone)
 
 
 # INSERT of rows whose keys the table lacks.
@@ -192,43 +192,43 @@ SHAPES = [*((shape, "a Delta table") for shape in ABSENT), ("NOT EXISTS", "VALUE
 
 @pytest.mark.parametrize(("shape", "of"), SHAPES)
 def test_an_insert_of_absent_keys_is_judged_by_these_keys(
-    native: SparkSession, told: str, other: str, shape: str, of: str
+    native: SparkSession, target: str, other: str, shape: str, of: str
 ) -> None:
     """Covers bug B73: any change of the table was in its way."""
     query = ABSENT[shape].format(t="{t}", o=OF_OTHERS[of].format(other=other))
-    statement = f"INSERT INTO {told} {query.format(t=told)}"
-    beaten(native, statement, OTHER_ROW.format(t=told))
-    assert is_right(native, query, told)
-    native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+    statement = f"INSERT INTO {target} {query.format(t=target)}"
+    beaten(native, statement, OTHER_ROW.format(t=target))
+    assert is_right(native, query, target)
+    native.sql(f"RESTORE TABLE {target} TO VERSION AS OF 0")
     for winner in (
         "UPDATE {t} SET part = 7 WHERE id = 3",
         "DELETE FROM {t} WHERE id = 9",
         "UPDATE {t} SET id = 12, n = 4 WHERE id = 1",
     ):
-        before = newest(native, told)
+        before = newest(native, target)
         with pytest.raises(DeltaConcurrentModificationException) as raised:
-            beaten(native, statement, winner.format(t=told))
+            beaten(native, statement, winner.format(t=target))
         assert raised.value.reason is ConflictReason.ROW_LEVEL_CHANGES
-        assert newest(native, told) == before + 1
-        native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+        assert newest(native, target) == before + 1
+        native.sql(f"RESTORE TABLE {target} TO VERSION AS OF 0")
 
 
-def test_two_inserts_of_absent_keys_put_each_key_in_once(native: SparkSession, told: str) -> None:
+def test_two_inserts_of_absent_keys_put_each_key_in_once(native: SparkSession, target: str) -> None:
     """Covers bug B73: other keys land, the same key does not come twice."""
 
     def insert(*keys: int) -> str:
-        given = ", ".join(f"({key}L)" for key in keys)
-        return f"INSERT INTO {told} {ABSENT['NOT EXISTS'].format(t=told, o=f'(SELECT * FROM VALUES {given} AS v(id))')}"
+        values = ", ".join(f"({key}L)" for key in keys)
+        return f"INSERT INTO {target} {ABSENT['NOT EXISTS'].format(t=target, o=f'(SELECT * FROM VALUES {values} AS v(id))')}"
 
     beaten(native, insert(20, 21), insert(30, 3))
     with pytest.raises(ConcurrentAppendException) as raised:
         beaten(native, insert(40, 41), insert(41, 42))
     assert "id = 41" in str(raised.value)
-    assert native.table(told).where("id >= 20").count() == 5
+    assert native.table(target).where("id >= 20").count() == 5
 
 
 def test_keys_that_may_differ_when_they_are_read_again_narrow_nothing(
-    native: SparkSession, told: str, tmp_path: Path
+    native: SparkSession, target: str, tmp_path: Path
 ) -> None:
     """Bug B73: of a Parquet folder, behind a LIMIT, by a function of the user, of the table itself."""
     native.range(8, 12).write.parquet(str(tmp_path / "keys"))
@@ -237,38 +237,38 @@ def test_keys_that_may_differ_when_they_are_read_again_narrow_nothing(
         f"parquet.`{tmp_path}/keys`",
         "(SELECT id + 7 AS id FROM names LIMIT 3)",
         "(SELECT same_key(id) + 7 AS id FROM names)",
-        f"(SELECT id + 5 AS id FROM {told} WHERE id = 5)",
+        f"(SELECT id + 5 AS id FROM {target} WHERE id = 5)",
     ):
         with pytest.raises(DeltaConcurrentModificationException):
             beaten(
                 native,
-                f"INSERT INTO {told} {ABSENT['an anti-join'].format(t=told, o=others)}",
-                OTHER_ROW.format(t=told),
+                f"INSERT INTO {target} {ABSENT['an anti-join'].format(t=target, o=others)}",
+                OTHER_ROW.format(t=target),
             )
-        native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+        native.sql(f"RESTORE TABLE {target} TO VERSION AS OF 0")
 
 
-def test_keys_that_cannot_be_read_again_are_in_conflict(native: SparkSession, told: str, other: str) -> None:
+def test_keys_that_cannot_be_read_again_are_in_conflict(native: SparkSession, target: str, other: str) -> None:
     """Bug B73: a VACUUM may have taken the files of the other table."""
-    statement = f"INSERT INTO {told} {ABSENT['an anti-join'].format(t=told, o=other)}"
+    statement = f"INSERT INTO {target} {ABSENT['an anti-join'].format(t=target, o=other)}"
     with pytest.raises(ConcurrentAppendException) as raised:
-        beaten(native, statement, OTHER_ROW.format(t=told), lambda: shutil.rmtree(other[7:-1]))
+        beaten(native, statement, OTHER_ROW.format(t=target), lambda: shutil.rmtree(other[7:-1]))
     assert raised.value.reason is not ConflictReason.ROW_LEVEL_CHANGES
 
 
-def test_the_judge_finds_joins_with_what_changes_too(native: SparkSession, told: str) -> None:
+def test_the_judge_finds_joins_with_what_changes_too(native: SparkSession, target: str) -> None:
     """A planted rule: of a table joined with itself only rows count to which one that was read belongs.
 
     Two new rows may belong to each other.
     """
     query = "SELECT a.id + 1000 AS id, a.n, a.part, a.s, a.words FROM {t} a JOIN {t} b ON a.n = b.n + 100 OR (a.id = 3 AND b.id = 3)"
-    winner = f"UPDATE {told} SET n = IF(id = 1, 150, 50) WHERE id IN (1, 2)"
+    winner = f"UPDATE {target} SET n = IF(id = 1, 150, 50) WHERE id IN (1, 2)"
     with mock.patch.object(plan_reading._Joins, "_stands_still", return_value=True):
-        beaten(native, f"INSERT INTO {told} {query.format(t=told)}", winner)
-    assert not is_right(native, query, told)
-    native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+        beaten(native, f"INSERT INTO {target} {query.format(t=target)}", winner)
+    assert not is_right(native, query, target)
+    native.sql(f"RESTORE TABLE {target} TO VERSION AS OF 0")
     with pytest.raises(DeltaConcurrentModificationException):
-        beaten(native, f"INSERT INTO {told} {query.format(t=told)}", winner)
+        beaten(native, f"INSERT INTO {target} {query.format(t=target)}", winner)
 
 
 def test_an_insert_of_own_rows_loses_without_vectors(native: SparkSession, path: str) -> None:

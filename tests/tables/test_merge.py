@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from anabranch.commands.merge.merge_command import prepare_merge
-from anabranch.commands.merge.merge_source import DeleteClause, MergeStatement
+from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
 from anabranch.errors.dml import (
     AmbiguousMergeError,
     MergeWithoutClauseError,
@@ -65,9 +65,9 @@ def rows(table: DeltaTable) -> list[Any]:
 
 
 def last(table: DeltaTable) -> Row:
-    found = table.history(1).first()
-    assert found is not None
-    return found
+    entry = table.history(1).first()
+    assert entry is not None
+    return entry
 
 
 def test_upsert(letters: DeltaTable, source: DataFrame) -> None:
@@ -184,12 +184,12 @@ def test_conditions_of_every_shape(delta: SparkSession, letters: DeltaTable, sou
 
 
 def test_an_insert_that_inserts_nothing_is_no_commit(letters: DeltaTable, source: DataFrame) -> None:
-    found = letters.merge(source.where("k < 'e'"), "key = k").whenNotMatchedInsert(values={"key": "k"}).execute()
-    assert tuple(found.collect()[0]) == (0, 0, 0, 0)
+    counts = letters.merge(source.where("k < 'e'"), "key = k").whenNotMatchedInsert(values={"key": "k"}).execute()
+    assert tuple(counts.collect()[0]) == (0, 0, 0, 0)
     assert last(letters).version == 0
 
 
-def told_as(predicate: str) -> str:
+def without_backticks(predicate: str) -> str:
     """A condition as it was written; Spark puts parentheses around what it has resolved."""
     return predicate.removeprefix("(").removesuffix(")")
 
@@ -200,21 +200,21 @@ def test_what_the_history_says(letters: DeltaTable, source: DataFrame) -> None:
     ).whenNotMatchedInsert("k = 'e'", {"key": "k", "value": "v"}).whenNotMatchedBySourceDelete("key = 'd'").execute()
     entry = last(letters)
     assert entry.operation == "MERGE"
-    assert told_as(json.loads(entry.operationParameters["predicate"])[0]) == "key = k"
+    assert without_backticks(json.loads(entry.operationParameters["predicate"])[0]) == "key = k"
     update, delete = json.loads(entry.operationParameters["matchedPredicates"])
-    assert (told_as(update["predicate"]), update["actionType"]) == ("v < 0", "update")
+    assert (without_backticks(update["predicate"]), update["actionType"]) == ("v < 0", "update")
     assert delete["actionType"] == "delete"
     assert re.fullmatch(r"\((s\.)?v = 0\)", delete["predicate"])
     (insert,) = json.loads(entry.operationParameters["notMatchedPredicates"])
-    assert (told_as(insert["predicate"]), insert["actionType"]) == ("k = 'e'", "insert")
+    assert (without_backticks(insert["predicate"]), insert["actionType"]) == ("k = 'e'", "insert")
     (unmatched,) = json.loads(entry.operationParameters["notMatchedBySourcePredicates"])
-    assert (told_as(unmatched["predicate"]), unmatched["actionType"]) == ("key = 'd'", "delete")
-    told = {
+    assert (without_backticks(unmatched["predicate"]), unmatched["actionType"]) == ("key = 'd'", "delete")
+    recorded = {
         name.removeprefix("numTarget"): int(value)
         for name, value in entry.operationMetrics.items()
         if not name.endswith("Ms") and "Bytes" not in name
     }
-    assert told == {
+    assert recorded == {
         "numSourceRows": 4,
         "numOutputRows": 2,
         "RowsInserted": 1,
@@ -226,13 +226,13 @@ def test_what_the_history_says(letters: DeltaTable, source: DataFrame) -> None:
         "RowsNotMatchedBySourceDeleted": 1,
         "RowsCopied": 0,
         "FilesAdded": 1,
-        "FilesRemoved": told["FilesRemoved"],
+        "FilesRemoved": recorded["FilesRemoved"],
         "ChangeFilesAdded": 0,
-        "DeletionVectorsAdded": told["DeletionVectorsAdded"],
+        "DeletionVectorsAdded": recorded["DeletionVectorsAdded"],
         "DeletionVectorsRemoved": 0,
         "DeletionVectorsUpdated": 0,
     }
-    assert told["FilesRemoved"] + told["DeletionVectorsAdded"] >= 1
+    assert recorded["FilesRemoved"] + recorded["DeletionVectorsAdded"] >= 1
     assert entry.operationMetrics.keys() >= {
         *("executionTimeMs", "materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs"),
         *("numTargetBytesAdded", "numTargetBytesRemoved"),

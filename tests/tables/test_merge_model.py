@@ -39,8 +39,8 @@ class Clause:
     sql: dict[str, str] | None
     becomes: Callable[[Values, Values], Values] | None
 
-    def applies(self, row: Values, given: Values) -> bool:
-        return self.condition is None or self.condition.test(row, given) is True
+    def applies(self, row: Values, source_row: Values) -> bool:
+        return self.condition is None or self.condition.test(row, source_row) is True
 
 
 def compared(a: int | None, b: int | None, test: Callable[[int, int], bool]) -> bool | None:
@@ -80,8 +80,8 @@ def clauses(draw: random.Random, kind: str) -> list[Clause]:
     conditions = {"matched": OF_BOTH, "not matched": OF_SOURCE, "by source": OF_TARGET}[kind]
     number = draw.choice([0, 1, 1, 2])
     made = []
-    for place in range(number):
-        last = place == number - 1
+    for index in range(number):
+        last = index == number - 1
         condition = None if last and draw.random() < 0.5 else draw.choice(conditions)
         made.append(action(draw, kind, condition))
     return made
@@ -116,8 +116,13 @@ def model(
     updated = deleted = 0
     only_delete = len(matched) == 1 and matched[0].condition is None and matched[0].becomes is None
     for row in rows:
-        partners = [given for given in source if on.test(row, given) is True]
-        of = [(clause, given) for given in partners for clause in [first(matched, row, given)] if clause is not None]
+        partners = [source_row for source_row in source if on.test(row, source_row) is True]
+        of = [
+            (clause, source_row)
+            for source_row in partners
+            for clause in [first(matched, row, source_row)]
+            if clause is not None
+        ]
         if len(of) > 1 and not only_delete:
             raise Ambiguous
         if not partners:
@@ -126,23 +131,23 @@ def model(
         if not of:
             left.append(row)
             continue
-        clause, given = of[0]
+        clause, source_row = of[0]
         if clause.becomes is None:
             deleted += 1
         else:
             updated += 1
-            left.append(clause.becomes(row, given))
+            left.append(clause.becomes(row, source_row))
     new = []
-    for given in source:
-        if not any(on.test(row, given) is True for row in rows):
-            clause = first(not_matched, NONE, given)
+    for source_row in source:
+        if not any(on.test(row, source_row) is True for row in rows):
+            clause = first(not_matched, NONE, source_row)
             if clause is not None and clause.becomes is not None:
-                new.append(clause.becomes(NONE, given))
+                new.append(clause.becomes(NONE, source_row))
     return left + new, (updated, deleted, len(new))
 
 
-def first(clauses: Sequence[Clause], row: Values, given: Values) -> Clause | None:
-    return next((clause for clause in clauses if clause.applies(row, given)), None)
+def first(clauses: Sequence[Clause], row: Values, source_row: Values) -> Clause | None:
+    return next((clause for clause in clauses if clause.applies(row, source_row)), None)
 
 
 def some_rows(draw: random.Random, count: int) -> list[Values]:
@@ -198,5 +203,5 @@ def test_random_statements(delta: SparkSession, path: str, seed: int, vectors: s
                 merging.execute()
         else:
             assert tuple(merging.execute().collect()[0]) == (sum(counts), *counts), story
-        found = [(row.k, row.v) for row in table.toDF().collect()]
-        assert sorted(found, key=str) == sorted(expected, key=str), story
+        rows = [(row.k, row.v) for row in table.toDF().collect()]
+        assert sorted(rows, key=str) == sorted(expected, key=str), story

@@ -11,7 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.commands.merge.merge_command import prepare_merge
-from anabranch.commands.merge.merge_source import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
+from anabranch.commands.merge.merge_statement import (
+    DeleteClause,
+    InsertClause,
+    MergeClause,
+    MergeStatement,
+    UpdateClause,
+)
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (
@@ -38,16 +44,16 @@ def table_of(delta: SparkSession, path: str, *, level: str = "WriteSerializable"
     return numbered_table(delta, path, isolationLevel=level, **how)
 
 
-def rows_of(delta: SparkSession, given: Iterable[Row]) -> DataFrame:
-    return delta.createDataFrame([(id_, n, id_ % 2) for id_, n in given], "id long, n long, part long")
+def rows_of(delta: SparkSession, rows: Iterable[Row]) -> DataFrame:
+    return delta.createDataFrame([(id_, n, id_ % 2) for id_, n in rows], "id long, n long, part long")
 
 
 def statement(
-    delta: SparkSession, given: Iterable[Row], *clauses: MergeClause, by_source: Sequence[MergeClause] = ()
+    delta: SparkSession, rows: Iterable[Row], *clauses: MergeClause, by_source: Sequence[MergeClause] = ()
 ) -> MergeStatement:
     """Matched by `id`; of the clauses those that insert are for rows that are not matched."""
     return MergeStatement(
-        source=rows_of(delta, given).alias("s"),
+        source=rows_of(delta, rows).alias("s"),
         condition="t.id = s.id",
         matched=[clause for clause in clauses if not isinstance(clause, InsertClause)],
         not_matched=[clause for clause in clauses if isinstance(clause, InsertClause)],
@@ -56,15 +62,15 @@ def statement(
     )
 
 
-def upsert(delta: SparkSession, *given: Row) -> MergeStatement:
-    return statement(delta, given, UPDATE_ALL, INSERT_ALL)
+def upsert(delta: SparkSession, *rows: Row) -> MergeStatement:
+    return statement(delta, rows, UPDATE_ALL, INSERT_ALL)
 
 
-def append(delta: SparkSession, path: str, *given: Row) -> None:
-    rows_of(delta, given).write.format("delta").mode("append").save(path)
+def append(delta: SparkSession, path: str, *rows: Row) -> None:
+    rows_of(delta, rows).write.format("delta").mode("append").save(path)
 
 
-def found(delta: SparkSession, path: str) -> list[Row]:
+def rows_in(delta: SparkSession, path: str) -> list[Row]:
     return sorted((row.id, row.n) for row in delta.read.format("delta").load(path).collect())
 
 
@@ -82,7 +88,7 @@ def test_two_upserts_of_one_new_key(delta: SparkSession, path: str, level: str) 
     lost = lose(ours, ConcurrentAppendException)
     assert lost.reason is ConflictReason.ROW_LEVEL_CHANGES
     assert any("id = 90" in key for key in lost.example_keys), lost.example_keys
-    assert found(delta, path) == expected({90: 2})
+    assert rows_in(delta, path) == expected({90: 2})
 
 
 @BOTH_LEVELS
@@ -93,10 +99,10 @@ def test_a_blind_insert_of_the_key(delta: SparkSession, path: str, level: str) -
     append(delta, path, (90, 2))
     if level == "Serializable":
         lose(ours, ConcurrentAppendException)
-        assert found(delta, path) == expected({90: 2})
+        assert rows_in(delta, path) == expected({90: 2})
     else:
         commit_with_retries(ours)
-        assert found(delta, path) == sorted([*expected({5: 50, 90: 1}), (90, 2)])
+        assert rows_in(delta, path) == sorted([*expected({5: 50, 90: 1}), (90, 2)])
 
 
 @BOTH_LEVELS
@@ -109,7 +115,7 @@ def test_disjoint_keys_in_the_same_files(delta: SparkSession, path: str, level: 
     delete(table, "id = 5")
     update(table, {"n": "70"}, "id = 7")
     commit_with_retries(ours)
-    assert found(delta, path) == expected({1: 10, 80: 80, 3: 30, 90: 90, 5: None, 7: 70})
+    assert rows_in(delta, path) == expected({1: 10, 80: 80, 3: 30, 90: 90, 5: None, 7: 70})
 
 
 def test_disjoint_keys_under_column_mapping(delta: SparkSession, path: str) -> None:
@@ -118,7 +124,7 @@ def test_disjoint_keys_under_column_mapping(delta: SparkSession, path: str) -> N
     merge(table, upsert(delta, (3, 30), (90, 90)))
     update(table, {"n": "70"}, "id = 7")
     commit_with_retries(ours)
-    assert found(delta, path) == expected({1: 10, 80: 80, 3: 30, 90: 90, 7: 70})
+    assert rows_in(delta, path) == expected({1: 10, 80: 80, 3: 30, 90: 90, 7: 70})
     lost = prepare_merge(table, upsert(delta, (7, 1), (95, 1)))
     merge(table, upsert(delta, (95, 2)))
     lose(lost, ConcurrentAppendException)
@@ -138,7 +144,7 @@ def test_a_matched_row_is_changed(delta: SparkSession, path: str, level: str, wi
         merge(table, statement(delta, [(3, 0)], DeleteClause()))
     lost = lose(ours, ConcurrentAppendException if winner == "update" else ConcurrentDeleteDeleteException)
     assert any("id = 3" in key for key in lost.example_keys), lost.example_keys
-    assert (4, 4) in found(delta, path)
+    assert (4, 4) in rows_in(delta, path)
 
 
 @BOTH_LEVELS
@@ -152,7 +158,7 @@ def test_a_matched_row_that_was_left_alone(delta: SparkSession, path: str, level
     update(table, {"n": "2"}, "id = 3")
     lose(ours, ConcurrentAppendException)
     commit_with_retries(only_matched)
-    assert found(delta, path) == expected({3: 2, 4: 40})
+    assert rows_in(delta, path) == expected({3: 2, 4: 40})
     lose(moved, ConcurrentDeleteDeleteException)
     third = prepare_merge(table, statement(delta, [(3, 1), (5, 50)], below))
     update(table, {"n": "0"}, "id = 3")
@@ -170,20 +176,20 @@ def test_a_row_for_when_matched_only(delta: SparkSession, path: str, level: str)
         lose(ours, ConcurrentAppendException)
     else:
         commit_with_retries(ours)
-        assert found(delta, path) == expected({0: 5, 90: 1, 91: 1})
+        assert rows_in(delta, path) == expected({0: 5, 90: 1, 91: 1})
 
 
 def test_a_row_for_when_not_matched_by_source(delta: SparkSession, path: str) -> None:
     """Covers race 41 on Spark: the winner's row counts if the clause applies to it and no source row matches it."""
     table = table_of(delta, path, level="Serializable")
     by_source = [DeleteClause(condition="n >= 10 AND part = 1")]
-    given = [(id_, id_) for id_ in range(20) if id_ != 11] + [(90, 90)]
-    ours = prepare_merge(table, statement(delta, given, by_source=by_source))
+    source = [(id_, id_) for id_ in range(20) if id_ != 11] + [(90, 90)]
+    ours = prepare_merge(table, statement(delta, source, by_source=by_source))
     append(delta, path, (33, 0), (34, 50), (91, 3))
     append(delta, path, (90, 90))
     commit_with_retries(ours)
-    assert found(delta, path) == expected({11: None, 33: 0, 34: 50, 91: 3, 90: 90})
-    second = prepare_merge(table, statement(delta, given[:-2], by_source=by_source))
+    assert rows_in(delta, path) == expected({11: None, 33: 0, 34: 50, 91: 3, 90: 90})
+    second = prepare_merge(table, statement(delta, source[:-2], by_source=by_source))
     append(delta, path, (35, 50))
     lost = lose(second, ConcurrentAppendException)
     assert any("id = 35" in key for key in lost.example_keys), lost.example_keys
@@ -193,14 +199,14 @@ def test_a_source_that_changes_when_it_is_asked_again(delta: SparkSession, path:
     """Covers race 42 on Spark: its rows stay what they were, for the join, for what is written, and in the race."""
     table = table_of(delta, path)
     source = delta.range(0, 40, 1, 2).select("id", F.expr("uuid()").alias("u")).where("u < '8'")
-    given = source.select("id", F.crc32("u").alias("n"), (F.col("id") % 2).alias("part")).alias("s")
+    changes = source.select("id", F.crc32("u").alias("n"), (F.col("id") % 2).alias("part")).alias("s")
     merging = MergeStatement(
-        source=given, condition="t.id = s.id", matched=[UPDATE_ALL], not_matched=[INSERT_ALL], alias="t"
+        source=changes, condition="t.id = s.id", matched=[UPDATE_ALL], not_matched=[INSERT_ALL], alias="t"
     )
     ours = prepare_merge(table, merging)
     append(delta, path, (70, 70))
     commit_with_retries(ours)
-    rows = dict(found(delta, path))
+    rows = dict(rows_in(delta, path))
     changed = {id_: n for id_, n in rows.items() if n > 70}
     metrics = ours.metrics
     assert len(changed) == metrics["numSourceRows"]
@@ -235,7 +241,7 @@ def test_a_value_that_reads_the_table(delta: SparkSession, path: str) -> None:
     lost = lose(ours, ConcurrentAppendException)
     assert lost.version == 1
     merge(table, statement(delta, [(4, 0)], UPDATE_ALL))
-    assert found(delta, path) == expected({19: 5, 4: 0})
+    assert rows_in(delta, path) == expected({19: 5, 4: 0})
 
 
 @BOTH_LEVELS
@@ -264,7 +270,7 @@ def test_duplicate_rows_in_the_table(delta: SparkSession, path: str) -> None:
     ours = prepare_merge(table, statement(delta, [(3, 7)], UPDATE_ALL))
     delete(table, "id = 4")
     commit_with_retries(ours)
-    assert [row for row in found(delta, path) if row[0] == 3] == [(3, 7)] * 3
+    assert [row for row in rows_in(delta, path) if row[0] == 3] == [(3, 7)] * 3
     second = prepare_merge(table, statement(delta, [(3, 8)], UPDATE_ALL))
     append(delta, path, (4, 4))
     update(table, {"n": "9"}, "id = 3 AND n = 7")
@@ -303,10 +309,10 @@ def test_without_vectors_files_decide(delta: SparkSession, path: str, by: tuple[
     update(table, {"n": "-1"}, "part = 0 AND id = 4")
     if by:
         commit_with_retries(ours)
-        assert found(delta, path) == expected({1: 10, 81: 81, 4: -1})
+        assert rows_in(delta, path) == expected({1: 10, 81: 81, 4: -1})
     else:
         lose(ours, DeltaConcurrentModificationException)
-        assert found(delta, path) == expected({4: -1})
+        assert rows_in(delta, path) == expected({4: -1})
 
 
 def test_done_again(delta: SparkSession, path: str) -> None:
@@ -319,4 +325,4 @@ def test_done_again(delta: SparkSession, path: str) -> None:
                 prepared.commit()
             except ConcurrentAppendException:
                 merge(table, add_one, conflict_retries=1)
-    assert dict(found(delta, path))[3] == 5
+    assert dict(rows_in(delta, path))[3] == 5

@@ -39,8 +39,8 @@ def table_of(delta: SparkSession, path: str, ddl: str, *values: str, **propertie
         builder = builder.property(f"delta.{key}", value)
     table = builder.execute()
     if values:
-        given = delta.sql(f"SELECT * FROM VALUES {', '.join(values)}").toDF(*table.toDF().columns)
-        given.to(table.toDF().schema).write.format("delta").mode("append").save(path)
+        frame = delta.sql(f"SELECT * FROM VALUES {', '.join(values)}").toDF(*table.toDF().columns)
+        frame.to(table.toDF().schema).write.format("delta").mode("append").save(path)
     return table
 
 
@@ -111,9 +111,9 @@ def test_random_values_are_drawn_once(delta: SparkSession, path: str) -> None:
     source = delta.range(1, 5).selectExpr("CAST(id AS INT) AS id")
     merging = table.merge(source, "k = id").whenMatchedUpdate(set={"a": "uuid()", "b": "current_timestamp()"})
     merging.whenNotMatchedInsert(values={"k": "id", "a": "uuid()", "b": "current_timestamp()"}).execute()
-    found = rows(table)
-    assert len({a for _, a, _ in found}) == 4
-    assert len({b for _, _, b in found}) == 1
+    merged = rows(table)
+    assert len({a for _, a, _ in merged}) == 4
+    assert len({b for _, _, b in merged}) == 1
 
 
 def test_rules_of_the_table(delta: SparkSession, path: str) -> None:
@@ -209,8 +209,8 @@ def test_fields_that_a_struct_lacks(delta: SparkSession, path: str) -> None:
         table = table_of(
             delta, path, "k INT; s STRUCT<a: INT, b: INT>", "(1, named_struct('a', 1, 'b', 2))", "(2, NULL)"
         )
-        given = "(1, named_struct('a', 10, 'c', 30)), (3, named_struct('a', 7, 'c', 8))"
-        source = delta.sql(f"SELECT * FROM VALUES {given} AS v(k, s)").alias("src")
+        source_rows = "(1, named_struct('a', 10, 'c', 30)), (3, named_struct('a', 7, 'c', 8))"
+        source = delta.sql(f"SELECT * FROM VALUES {source_rows} AS v(k, s)").alias("src")
         merging = table.alias("t").merge(source, "t.k = src.k")
         merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
         assert rows(table) == [(1, (10, 2, 30)), (2, None), (3, (7, None, 8))]
@@ -258,12 +258,12 @@ def test_a_struct_that_lacks_a_field_is_refused(delta: SparkSession, path: str, 
     assert table.history().count() == 2
     merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().withSchemaEvolution().execute()
     of_all = {row.k: (row.s, row.l[0], row.m["k"]) for row in table.toDF().collect()}
-    place = "slm".index(column)
+    index = "slm".index(column)
     # Only structs keep fields: the values of arrays and maps are the source's.
-    assert of_all[1][place] == ((1, 7) if column == "s" else (None, 7))
-    assert of_all[2][place] == (None, 7)
+    assert of_all[1][index] == ((1, 7) if column == "s" else (None, 7))
+    assert of_all[2][index] == (None, 7)
     merging.whenMatchedUpdate(set={column: f"src.{column}"}).withSchemaEvolution().execute()
-    assert {row.k: (row.s, row.l[0], row.m["k"]) for row in table.toDF().collect()}[1][place] == (None, 7)
+    assert {row.k: (row.s, row.l[0], row.m["k"]) for row in table.toDF().collect()}[1][index] == (None, 7)
 
 
 def test_a_field_that_is_set_without_a_field_of_its_own(delta: SparkSession, path: str) -> None:
@@ -271,9 +271,9 @@ def test_a_field_that_is_set_without_a_field_of_its_own(delta: SparkSession, pat
         delta, path, "k INT; s STRUCT<p: STRUCT<a: INT, b: INT>, q: INT>", f"(1, named_struct('p', {_ONE}, 'q', 3))"
     )
     merging = table.alias("t").merge(delta.range(2, 3).alias("src"), "t.k = src.id")
-    for given in (_LESS, "CAST(NULL AS STRUCT<a: INT>)"):
+    for struct in (_LESS, "CAST(NULL AS STRUCT<a: INT>)"):
         with pytest.raises(MissingFieldsError, match=r"s\.p\."):
-            merging.whenNotMatchedBySourceUpdate(set={"s.p": given}).execute()
+            merging.whenNotMatchedBySourceUpdate(set={"s.p": struct}).execute()
     merging.whenNotMatchedBySourceUpdate(set={"s.p": "NULL"}).execute()
     assert rows(table) == [(1, (None, 3))]
 

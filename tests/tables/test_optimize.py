@@ -33,8 +33,8 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 def appended(delta: SparkSession, path: str, *ids: range, options: dict[str, str] | None = None, **more: Any) -> None:
     """One file for each range."""
-    for number, each in enumerate(ids):
-        frame = delta.range(each.start, each.stop, each.step, 1).selectExpr(
+    for number, ids_of_file in enumerate(ids):
+        frame = delta.range(ids_of_file.start, ids_of_file.stop, ids_of_file.step, 1).selectExpr(
             "id", "id % 7 AS k", "concat('n', id) AS name"
         )
         if "extra" in more:
@@ -62,23 +62,23 @@ def metrics(result: DataFrame) -> Any:
 
 def entry(path: str, version: int) -> dict[str, list[dict[str, Any]]]:
     """The actions of a commit by kind."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    actions: dict[str, list[dict[str, Any]]] = {}
     for line in (Path(path) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
         for kind, fields in json.loads(line).items():
-            found.setdefault(kind, []).append(fields)
-    return found
+            actions.setdefault(kind, []).append(fields)
+    return actions
 
 
 def test_small_files_become_one(delta: SparkSession, path: str) -> None:
     appended(delta, path, range(10), range(10, 15), range(15, 40))
     result = DeltaTable.forPath(delta, path).optimize().executeCompaction()
 
-    found = metrics(result)
-    assert (found["numFilesAdded"], found["numFilesRemoved"], found["numBins"]) == (1, 3, 1)
-    assert found["filesRemoved"]["totalFiles"] == 3
-    assert found["totalConsideredFiles"] == 3
-    assert found["partitionsOptimized"] == 1
-    assert found["zOrderStats"] is None
+    reported = metrics(result)
+    assert (reported["numFilesAdded"], reported["numFilesRemoved"], reported["numBins"]) == (1, 3, 1)
+    assert reported["filesRemoved"]["totalFiles"] == 3
+    assert reported["totalConsideredFiles"] == 3
+    assert reported["partitionsOptimized"] == 1
+    assert reported["zOrderStats"] is None
     assert ids(delta, path) == list(range(40))
 
     actions = entry(path, 3)
@@ -102,10 +102,10 @@ def test_small_files_become_one(delta: SparkSession, path: str) -> None:
 
 def test_nothing_to_do_commits_nothing(delta: SparkSession, path: str) -> None:
     appended(delta, path, range(10))
-    found = metrics(DeltaTable.forPath(delta, path).optimize().executeCompaction())
-    assert (found["numFilesAdded"], found["numFilesRemoved"], found["numBins"]) == (0, 0, 0)
-    assert (found["filesAdded"]["min"], found["filesAdded"]["totalSize"]) == (None, 0)
-    assert (found["totalConsideredFiles"], found["totalFilesSkipped"]) == (1, 1)
+    reported = metrics(DeltaTable.forPath(delta, path).optimize().executeCompaction())
+    assert (reported["numFilesAdded"], reported["numFilesRemoved"], reported["numBins"]) == (0, 0, 0)
+    assert (reported["filesAdded"]["min"], reported["filesAdded"]["totalSize"]) == (None, 0)
+    assert (reported["totalConsideredFiles"], reported["totalFilesSkipped"]) == (1, 1)
     assert not (Path(path) / "_delta_log" / f"{1:020}.json").exists()
 
     table = DeltaTable.forPath(delta, path)
@@ -119,15 +119,15 @@ def test_partitions_are_chosen_and_kept_apart(delta: SparkSession, path: str) ->
     for start in (0, 10):
         appended(delta, path, range(start, start + 10), partition_by="part", extra=["concat('p ', id % 3) AS part"])
     table = DeltaTable.forPath(delta, path)
-    found = metrics(table.optimize().where("part = 'p 0'").executeCompaction())
-    assert (found["numFilesAdded"], found["numFilesRemoved"], found["totalConsideredFiles"]) == (1, 2, 2)
+    reported = metrics(table.optimize().where("part = 'p 0'").executeCompaction())
+    assert (reported["numFilesAdded"], reported["numFilesRemoved"], reported["totalConsideredFiles"]) == (1, 2, 2)
     (add,) = entry(path, 2)["add"]
     assert add["partitionValues"] == {"part": "p 0"}
     assert json.loads(entry(path, 2)["commitInfo"][0]["operationParameters"]["predicate"]) == ["part = 'p 0'"]
 
     # A condition that Spark alone understands.
-    found = metrics(table.optimize().where("part <> 'p 0'").where("right(part, 1) = '1'").executeCompaction())
-    assert (found["numFilesRemoved"], found["partitionsOptimized"]) == (2, 1)
+    reported = metrics(table.optimize().where("part <> 'p 0'").where("right(part, 1) = '1'").executeCompaction())
+    assert (reported["numFilesRemoved"], reported["partitionsOptimized"]) == (2, 1)
     assert metrics(table.optimize().executeCompaction())["numFilesRemoved"] == 2
     assert sorted(ids(delta, path)) == list(range(20))
     parts = delta.read.format("delta").load(path).selectExpr("part", "concat('p ', id % 3) AS due")
@@ -150,11 +150,11 @@ def test_conditions_on_other_columns_are_refused(delta: SparkSession, path: str)
 def test_the_size_wanted_decides_how_many_files_there_are(delta: SparkSession, path: str) -> None:
     options = {"delta.targetFileSize": "4000"}
     appended(delta, path, *(range(n, n + 10) for n in range(0, 80, 10)), options=options)
-    found = metrics(DeltaTable.forPath(delta, path).optimize().executeCompaction())
+    reported = metrics(DeltaTable.forPath(delta, path).optimize().executeCompaction())
     sizes = [add["size"] for version in range(8) for add in entry(path, version)["add"]]
     per_bin = 4000 // max(sizes)
     assert per_bin > 1
-    assert found["numFilesAdded"] == -(-8 // per_bin)
+    assert reported["numFilesAdded"] == -(-8 // per_bin)
     assert ids(delta, path) == list(range(80))
 
 
@@ -162,9 +162,9 @@ def test_hidden_rows_are_left_out_for_good(delta: SparkSession, path: str) -> No
     appended(delta, path, range(10), range(10, 30), range(30, 33), options=VECTORS)
     table = DeltaTable.forPath(delta, path)
     table.delete("id % 5 = 0")
-    found = metrics(table.optimize().executeCompaction())
-    assert found["deletionVectorStats"]["numDeletionVectorsRemoved"] == 3
-    assert found["deletionVectorStats"]["numDeletionVectorRowsRemoved"] == 7
+    reported = metrics(table.optimize().executeCompaction())
+    assert reported["deletionVectorStats"]["numDeletionVectorsRemoved"] == 3
+    assert reported["deletionVectorStats"]["numDeletionVectorRowsRemoved"] == 7
     (add,) = entry(path, 4)["add"]
     assert json.loads(add["stats"])["numRecords"] == 26
     assert entry(path, 4)["commitInfo"][0]["operationMetrics"]["numDeletionVectorsRemoved"] == "3"
@@ -190,20 +190,20 @@ def test_zorder_by_puts_alike_rows_together(delta: SparkSession, path: str) -> N
     size = sum(add["size"] for version in range(4) for add in entry(path, version)["add"])
     delta.conf.set("spark.databricks.delta.optimize.maxFileSize", str(size // 4))
     try:
-        found = metrics(table.optimize().executeZOrderBy("id", "name"))
+        reported = metrics(table.optimize().executeZOrderBy("id", "name"))
     finally:
         delta.conf.unset("spark.databricks.delta.optimize.maxFileSize")
-    assert (found["numFilesRemoved"], found["numBins"]) == (4, 1)
-    assert found["numFilesAdded"] == 4
-    assert found["zOrderStats"]["strategyName"] == "all"
-    assert found["zOrderStats"]["inputOtherFiles"]["num"] == 4
-    assert found["zOrderStats"]["mergedFiles"]["size"] == found["filesRemoved"]["totalSize"]
-    assert found["zOrderStats"]["numOutputCubes"] == 1
+    assert (reported["numFilesRemoved"], reported["numBins"]) == (4, 1)
+    assert reported["numFilesAdded"] == 4
+    assert reported["zOrderStats"]["strategyName"] == "all"
+    assert reported["zOrderStats"]["inputOtherFiles"]["num"] == 4
+    assert reported["zOrderStats"]["mergedFiles"]["size"] == reported["filesRemoved"]["totalSize"]
+    assert reported["zOrderStats"]["numOutputCubes"] == 1
     actions = entry(path, 5)
     assert actions["commitInfo"][0]["operationParameters"]["zOrderBy"] == '["id","name"]'
     spans = [json.loads(add["stats"]) for add in actions["add"]]
-    assert sum(each["numRecords"] for each in spans) == 4086
-    width = [each["maxValues"]["id"] - each["minValues"]["id"] for each in spans]
+    assert sum(span["numRecords"] for span in spans) == 4086
+    width = [span["maxValues"]["id"] - span["minValues"]["id"] for span in spans]
     assert sorted(width)[1] < 2200, "before, every file spanned all ids"
     assert ids(delta, path) == list(range(10, 4096))
     assert ids_read_by_others(path) == [list(range(10, 4096))] * 2
@@ -228,8 +228,8 @@ def test_zorder_by_columns_of_every_type(delta: SparkSession, path: str) -> None
         delta.range(start, start + 50, 1, 1).selectExpr("id", *columns).write.format("delta").mode("append").save(path)
     before = delta.read.format("delta").load(path).selectExpr("to_json(struct(*)) AS row").collect()
     names = [name for name in values if name != "z"]
-    found = metrics(DeltaTable.forPath(delta, path).optimize().executeZOrderBy([*names, "z.in"]))
-    assert (found["numFilesAdded"], found["numFilesRemoved"]) == (1, 2)
+    reported = metrics(DeltaTable.forPath(delta, path).optimize().executeZOrderBy([*names, "z.in"]))
+    assert (reported["numFilesAdded"], reported["numFilesRemoved"]) == (1, 2)
     after = delta.read.format("delta").load(path).selectExpr("to_json(struct(*)) AS row").collect()
     assert sorted(after) == sorted(before)
 
@@ -262,9 +262,9 @@ def test_purge_rewrites_only_files_that_hide_rows(delta: SparkSession, path: str
     appended(delta, path, range(10), range(10, 20), range(20, 30), options=VECTORS)
     DeltaTable.forPath(delta, path).delete("id IN (3, 25)")
     table = table_ref(delta, path)
-    found = metrics(purge_frame(table))
-    assert (found["numFilesRemoved"], found["numFilesAdded"]) == (2, 1)
-    assert found["deletionVectorStats"]["numDeletionVectorRowsRemoved"] == 2
+    reported = metrics(purge_frame(table))
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"]) == (2, 1)
+    assert reported["deletionVectorStats"]["numDeletionVectorRowsRemoved"] == 2
     (info,) = entry(path, 4)["commitInfo"]
     assert info["operation"] == "REORG"
     assert info["operationParameters"] == {"predicate": "[]", "applyPurge": "true"}

@@ -13,11 +13,12 @@ from pyspark.sql import SparkSession
 
 from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.row_deletion import delete_rows, write_new_rows
-from anabranch.commands.dml.row_selection import rows_asked_for, select_rows
-from anabranch.commands.dml.target_table import TargetRows, understand
-from anabranch.commands.optimize.optimize_command import optimize, optimize_work
-from anabranch.commands.optimize.optimize_plan import Plan, PlannedBin
-from anabranch.commands.optimize.purge import purge, purge_work
+from anabranch.commands.dml.row_selection import select_rows, selected_rows
+from anabranch.commands.dml.target_table import TargetRows, resolve_row_condition
+from anabranch.commands.optimize.bin_packing import PlannedBin
+from anabranch.commands.optimize.optimize_command import optimize, optimize_job
+from anabranch.commands.optimize.optimize_plan import Plan
+from anabranch.commands.optimize.purge import purge, purge_job
 from anabranch.commands.optimize.rewrite_bins import RewrittenBin
 from anabranch.commands.optimize.rewrite_job import ROUNDS_MAX, RewriteJob, RewriteResult, run_rewrite_job
 from anabranch.commands.table_access import TableRef
@@ -44,10 +45,10 @@ def table(delta: SparkSession, path: str) -> TableRef:
 def ids(table: TableRef) -> list[int]:
     """As we read them; delta-rs and DuckDB must read the same."""
     frame = table.session.spark.read.format("delta").load(table.path).select("id")
-    found = sorted(row[0] for row in frame.collect())
+    ids = sorted(row[0] for row in frame.collect())
     for read in (read_by_delta_rs, read_by_duckdb):
-        assert sorted(read(table.path).column("id").to_pylist()) == found
-    return found
+        assert sorted(read(table.path).column("id").to_pylist()) == ids
+    return ids
 
 
 def all_but(*gone: int, upto: int = 30) -> list[int]:
@@ -64,26 +65,26 @@ def append(table: TableRef, *values: int) -> None:
     frame.write.format("delta").mode("append").save(table.path)
 
 
-def meanwhile(work: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
+def meanwhile(job: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
     """The same, with somebody else's commits between the writing of its files and its own commit: one a bin."""
     waiting = list(others)
 
     def rewrite(snapshot: Snapshot, plan: Plan, planned: PlannedBin) -> RewrittenBin:
-        written = work.rewrite(snapshot, plan, planned)
+        written = job.rewrite(snapshot, plan, planned)
         if waiting:
             waiting.pop(0)()
         return written
 
-    return dataclasses.replace(work, rewrite=rewrite)
+    return dataclasses.replace(job, rewrite=rewrite)
 
 
 def last_commit(table: TableRef) -> dict[str, list[dict[str, Any]]]:
     version = table.latest().version
-    found: dict[str, list[dict[str, Any]]] = {}
+    actions: dict[str, list[dict[str, Any]]] = {}
     for line in (Path(table.path) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
         for kind, fields in json.loads(line).items():
-            found.setdefault(kind, []).append(fields)
-    return found
+            actions.setdefault(kind, []).append(fields)
+    return actions
 
 
 def test_delete_loses_to_optimize(table: TableRef) -> None:
@@ -112,7 +113,7 @@ def test_delete_of_whole_files_and_by_no_condition(table: TableRef) -> None:
 def test_optimize_loses_to_delete(table: TableRef) -> None:
     """Races 48 and 60: the output hides what was deleted meanwhile."""
     delete(table, 3, 15)
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: delete(table, 4, 14, 16, 27)))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: delete(table, 4, 14, 16, 27)))
     assert (done.num_bins, done.num_bins_left, len(done.versions)) == (1, 0, 1)
     assert ids(table) == all_but(3, 15, 4, 14, 16, 27)
     assert table.latest().files.count == 1
@@ -120,7 +121,7 @@ def test_optimize_loses_to_delete(table: TableRef) -> None:
 
 def test_a_source_is_gone(table: TableRef) -> None:
     """Race 50: what is left is done again on the new version, and nothing is raised."""
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: delete(table, *range(10, 20))))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: delete(table, *range(10, 20))))
     assert (done.num_bins, done.num_bins_left) == (1, 0)
     assert ids(table) == all_but(*range(10, 20))
     assert table.latest().files.count == 1
@@ -128,7 +129,7 @@ def test_a_source_is_gone(table: TableRef) -> None:
 
 def test_two_optimizes_of_the_same_files(table: TableRef) -> None:
     """Race 51: every row is there once."""
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: optimize(table)))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: optimize(table)))
     assert (done.num_bins, done.num_bins_left, done.versions) == (0, 0, ())
     assert ids(table) == all_but()
 
@@ -159,7 +160,7 @@ def test_optimize_swallows_an_append(table: TableRef) -> None:
 def test_purge_and_delete_of_one_file(table: TableRef) -> None:
     """Race 56, either way."""
     delete(table, 12)
-    done = run_rewrite_job(table, meanwhile(purge_work(table), lambda: delete(table, 11, 13)))
+    done = run_rewrite_job(table, meanwhile(purge_job(table), lambda: delete(table, 11, 13)))
     assert (done.num_bins, done.num_bins_left) == (1, 0)
     with prepare_delete(table, "id IN (10, 14, 19)") as ours:
         purge(table)
@@ -169,7 +170,7 @@ def test_purge_and_delete_of_one_file(table: TableRef) -> None:
 
 def test_rows_that_all_went_meanwhile(table: TableRef) -> None:
     """A bin whose rows are all deleted before it lands leaves nothing behind."""
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: delete(table, *range(30))))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: delete(table, *range(30))))
     assert done.num_bins_left == 0
     assert ids(table) == []
     assert table.latest().files.count == 0
@@ -178,7 +179,7 @@ def test_rows_that_all_went_meanwhile(table: TableRef) -> None:
 def test_somebody_who_always_comes_first(table: TableRef) -> None:
     """The rounds are bounded, what cannot be done is left, and nothing is raised."""
     partners = [lambda n=n: rewritten(table, n) for n in range(ROUNDS_MAX)]
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), *partners))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), *partners))
     assert (done.num_bins, done.num_bins_left, done.versions) == (0, 1, ())
     assert ids(table) == all_but()
 
@@ -188,8 +189,8 @@ def rewritten(table: TableRef, number: int) -> None:
     snapshot = table.latest()
     transaction = table.begin_at(Operation(name="UPDATE"), snapshot=snapshot)
     target = TargetRows(table, snapshot, transaction.vectors)
-    asking = select_rows(target, understand(table, snapshot, f"id = {number}"))
-    changes = delete_rows(target, rows_asked_for(target, asking), by_vectors=False)
+    asking = select_rows(target, resolve_row_condition(table, snapshot, f"id = {number}"))
+    changes = delete_rows(target, selected_rows(target, asking), by_vectors=False)
     written = write_new_rows(target, target.read(asking.candidates).frame.where(f"id = {number}"))
     transaction.commit(changes.actions(written), deleted_rows=changes.deleted_rows)
 
@@ -201,7 +202,7 @@ def test_the_table_changes_its_description(table: TableRef) -> None:
         frame = table.session.spark.range(30, 31).selectExpr("id", "'new' AS name", "1 AS extra")
         frame.write.format("delta").mode("append").option("mergeSchema", "true").save(table.path)
 
-    done: RewriteResult = run_rewrite_job(table, meanwhile(optimize_work(table), grow))
+    done: RewriteResult = run_rewrite_job(table, meanwhile(optimize_job(table), grow))
     assert (done.num_bins, done.num_bins_left) == (1, 0)
     assert ids(table) == all_but(upto=31)
     assert table.latest().files.count == 1
@@ -213,9 +214,9 @@ def test_partitions_in_bins_of_their_own(delta: SparkSession, path: str) -> None
         frame = delta.range(start, start + 10, 1, 1).selectExpr("id", "id % 2 AS part")
         frame.write.format("delta").mode("append").partitionBy("part").options(**OPTIONS).save(path)
     table = table_ref(delta, path)
-    work = optimize_work(table)
+    job = optimize_job(table)
     with prepare_delete(table, "id IN (2, 3, 13, 18)") as ours:
-        done = run_rewrite_job(table, meanwhile(work, lambda: delete(table, 4, 5), lambda: delete(table, 0, 2, 6, 8)))
+        done = run_rewrite_job(table, meanwhile(job, lambda: delete(table, 4, 5), lambda: delete(table, 0, 2, 6, 8)))
         assert done.num_bins_left == 0
         assert table.latest().files.count == 2
         with pytest.raises(Exception, match="landed first"):
@@ -225,7 +226,7 @@ def test_partitions_in_bins_of_their_own(delta: SparkSession, path: str) -> None
 
 def test_zorder_beside_deletes(table: TableRef) -> None:
     """Race 55."""
-    done = run_rewrite_job(table, meanwhile(optimize_work(table, zorder_by=["id"]), lambda: delete(table, 4, 14)))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table, zorder_by=["id"]), lambda: delete(table, 4, 14)))
     assert (done.num_bins, done.num_bins_left) == (1, 0)
     with prepare_delete(table, "id IN (1, 6, 10)") as ours:
         optimize(table, zorder_by=["name"])
@@ -246,8 +247,8 @@ def test_zorder_that_swallowed_an_append(table: TableRef) -> None:
 
 
 def test_zorder_loses_to_a_delete_and_is_not_done_again(table: TableRef) -> None:
-    work = meanwhile(optimize_work(table, zorder_by=["name"]), lambda: delete(table, 4, 14))
-    done = run_rewrite_job(table, work)
+    job = meanwhile(optimize_job(table, zorder_by=["name"]), lambda: delete(table, 4, 14))
+    done = run_rewrite_job(table, job)
     (add,) = last_commit(table)["add"]
     assert add["deletionVector"]["cardinality"] == 2
     assert (done.num_bins, done.versions) == (1, (table.latest().version,))

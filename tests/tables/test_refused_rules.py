@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
-from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.create.create_table import CreationMode, create_table
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import table_at
 from anabranch.errors.constraints import DefaultTypeError, UntrustedExpressionError

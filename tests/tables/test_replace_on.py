@@ -55,9 +55,9 @@ def test_replace_using(delta: SparkSession, path: str) -> None:
     made(delta, path)
     write(frame(delta, NEW), path, REPLACEUSING=" id , id ")
     assert rows(delta, path) == [OLD[0], OLD[3], *NEW]
-    found = last(delta, path)
-    assert (found.operation, found.operationParameters["replaceUsingCols"]) == ("WRITE", "( id , id )")
-    assert (found.operationMetrics["numOutputRows"], found.operationMetrics["numDeletedRows"]) == ("4", "2")
+    entry = last(delta, path)
+    assert (entry.operation, entry.operationParameters["replaceUsingCols"]) == ("WRITE", "( id , id )")
+    assert (entry.operationMetrics["numOutputRows"], entry.operationMetrics["numDeletedRows"]) == ("4", "2")
     write(frame(delta, [(7, "by name", 9)]).select("n", "word", "id"), path, replaceUsing="ID,`id`")
     assert [row[1] for row in rows(delta, path) if row[0] == 7] == ["by name"]
     write(frame(delta, [(7, "more", 9)]), path, mode="append", replaceUsing="id")

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from anabranch.commands.dml.statement import Prepared
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.overwrite_scope import replaced_rows
+from anabranch.commands.write.write_command import write_frame
 from anabranch.commands.write.write_options import ReplacedRows, SaveMode, WriteOptions
-from anabranch.commands.write.write_rows import write_frame
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.exceptions import (
     ConcurrentAppendException,
@@ -25,10 +25,8 @@ from tables.statements import delete, update
 pytestmark = pytest.mark.spark
 
 
-def write(
-    delta: SparkSession, path: str, condition: str, *given: tuple[int, int, int], mode: str = "overwrite"
-) -> None:
-    frame = delta.createDataFrame(list(given), "id long, n long, part long")
+def write(delta: SparkSession, path: str, condition: str, *rows: tuple[int, int, int], mode: str = "overwrite") -> None:
+    frame = delta.createDataFrame(list(rows), "id long, n long, part long")
     frame.coalesce(1).write.format("delta").mode(mode).option("replaceWhere", condition).save(path)
 
 
@@ -50,14 +48,14 @@ def test_rows_are_hidden_and_no_file_is_copied(delta: SparkSession, path: str, v
     write(delta, path, "id % 10 = 3 AND concat('x', n) LIKE 'x%'", (3, -3, 1))
     expected = {id_: id_ for id_ in range(20) if id_ % 10 != 3} | {3: -3}
     assert values(delta, path) == expected
-    told = DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics
-    assert told["numDeletedRows"] == "2"
+    recorded = DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics
+    assert recorded["numDeletedRows"] == "2"
     if vectors == "true":
-        assert (told["numFiles"], told["numCopiedRows"], told["numDeletionVectorsAdded"]) == ("1", "0", "1")
-        assert (told["numOutputRows"], told["numRemovedFiles"]) == ("1", "0")
+        assert (recorded["numFiles"], recorded["numCopiedRows"], recorded["numDeletionVectorsAdded"]) == ("1", "0", "1")
+        assert (recorded["numOutputRows"], recorded["numRemovedFiles"]) == ("1", "0")
     else:
-        assert (told["numFiles"], told["numCopiedRows"], told["numRemovedFiles"]) == ("2", "18", "1")
-        assert "numDeletionVectorsAdded" not in told
+        assert (recorded["numFiles"], recorded["numCopiedRows"], recorded["numRemovedFiles"]) == ("2", "18", "1")
+        assert "numDeletionVectorsAdded" not in recorded
 
 
 def test_other_rows_of_the_same_file_may_change(delta: SparkSession, path: str) -> None:
@@ -110,7 +108,7 @@ def test_what_replaced_rows_were_made_from_must_not_have_changed(delta: SparkSes
     replaced = ReplacedRows(
         condition="id = 4",
         alias=None,
-        told={"replaceOnCond": "…"},
+        log_parameters={"replaceOnCond": "…"},
         versions_read=frozenset({0}),
     )
     options = WriteOptions(mode=SaveMode.OVERWRITE, replaced=replaced)

@@ -33,9 +33,9 @@ def test_changed_rows_stay_with_their_file(delta: SparkSession, path: str, by: t
         source = delta.createDataFrame([(changed, 5, 0), (100 + changed, 7, 0)], "id long, n long, part long")
         merge = table.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedUpdate(set={"n": "t.n + s.n"})
         merge.whenNotMatchedInsertAll().execute()
-        told = last(table)
-        assert told["numTargetRowsCopied"] == str((8 if by else 18) + changed // 2)
-        assert (told["numTargetRowsUpdated"], told["numTargetRowsInserted"]) == ("1", "1")
+        recorded = last(table)
+        assert recorded["numTargetRowsCopied"] == str((8 if by else 18) + changed // 2)
+        assert (recorded["numTargetRowsUpdated"], recorded["numTargetRowsInserted"]) == ("1", "1")
     assert table.detail().collect()[0].numFiles == (2 if by else 1)
     expected = {id_: 6 if id_ in (2, 4) else 0 for id_ in range(20)} | {102: 7, 104: 7}
     assert {row.id: row.n for row in table.toDF().collect()} == expected

@@ -24,8 +24,8 @@ pytestmark = [
 def made(delta: SparkSession, path: str, vectors: str, *, mapping: str = "none") -> TableRef:
     """Rows 0 to 9 in one file, 10 to 19 in another, each with a version of its own."""
     properties = {"enableRowTracking": "true", "enableDeletionVectors": vectors, "enableChangeDataFeed": "true"}
-    told = {f"delta.{name}": value for name, value in properties.items()}
-    append(delta, path, 0, 10, **told, **{"delta.columnMapping.mode": mapping})
+    table_properties = {f"delta.{name}": value for name, value in properties.items()}
+    append(delta, path, 0, 10, **table_properties, **{"delta.columnMapping.mode": mapping})
     append(delta, path, 10, 20)
     return table_ref(delta, path)
 
@@ -33,11 +33,11 @@ def made(delta: SparkSession, path: str, vectors: str, *, mapping: str = "none")
 def check(table: TableRef, before: Ids, *, changed: Collection[int] = (), gone: Collection[int] = ()) -> Ids:
     """Every row that was there has its id; those changed have the version of the last commit, the others theirs."""
     now, version = tracked(table), table.latest().version
-    known = {key: row_id for key, (row_id, _) in before.items()}
-    due = {key: (row_id, version if key in changed else before[key][1]) for key, row_id in known.items()}
-    assert {key: ids for key, ids in now.items() if key in known} == {k: v for k, v in due.items() if k not in gone}
-    came = {key: ids for key, ids in now.items() if key not in known}
-    assert all(row_id > max(known.values()) and at == version for row_id, at in came.values())
+    row_ids = {key: row_id for key, (row_id, _) in before.items()}
+    due = {key: (row_id, version if key in changed else before[key][1]) for key, row_id in row_ids.items()}
+    assert {key: ids for key, ids in now.items() if key in row_ids} == {k: v for k, v in due.items() if k not in gone}
+    came = {key: ids for key, ids in now.items() if key not in row_ids}
+    assert all(row_id > max(row_ids.values()) and at == version for row_id, at in came.values())
     assert len({row_id for row_id, _ in now.values()}) == len(now)
     assert last_commit(table)["commitInfo"][0]["tags"]["delta.rowTracking.preserved"] == "true"
     return now
@@ -77,8 +77,8 @@ def test_rows_that_change_keep_their_ids(delta: SparkSession, path: str, vectors
     assert rows.toDF().columns == ["id", "k", "name"]
     if mapping == "none":
         for read in (read_by_delta_rs, read_by_duckdb):
-            found = read(path)
-            assert (found.column_names, sorted(found.column("id").to_pylist())) == (["id", "k", "name"], sorted(ids))
+            rows = read(path)
+            assert (rows.column_names, sorted(rows.column("id").to_pylist())) == (["id", "k", "name"], sorted(ids))
     feed = delta.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2).load(path)
     assert feed.columns == ["id", "k", "name", "_change_type", "_commit_version", "_commit_timestamp"]
     first = feed.where("_commit_version = 2").select("id", "name", "_change_type").collect()
@@ -101,8 +101,8 @@ def test_rows_that_come_back_have_their_ids(delta: SparkSession, path: str, vect
     rows.restoreToVersion(version)
     assert tracked(table) == due
     append(delta, path, 25, 30)
-    known = {row_id for row_id, _ in due.values()}
-    assert all(row_id > max(known) + 5 for key, (row_id, _) in tracked(table).items() if key >= 25)
+    row_ids = {row_id for row_id, _ in due.values()}
+    assert all(row_id > max(row_ids) + 5 for key, (row_id, _) in tracked(table).items() if key >= 25)
 
     alter_drop_feature(table, "rowTracking")
     rows.delete("id < 8")
@@ -182,15 +182,15 @@ def test_beside_columns_that_the_table_makes(delta: SparkSession, path: str, vec
     merging = rows.alias("t").merge(source.alias("s"), "t.id = s.id AND t.id < 5").withSchemaEvolution()
     merging.whenMatchedUpdateAll("s.id < 4").whenMatchedDelete().whenNotMatchedInsertAll("s.id > 11").execute()
     ids = check(table, ids, changed={2, 3}, gone={4})
-    found = rows.toDF().orderBy("id").collect()
-    assert found[0].asDict().keys() == {"id", "n", "part", "word", "more"}
-    assert [(row.id, row.part, row.word, row.more) for row in found[:4]] == [
+    rows_read = rows.toDF().orderBy("id").collect()
+    assert rows_read[0].asDict().keys() == {"id", "n", "part", "word", "more"}
+    assert [(row.id, row.part, row.word, row.more) for row in rows_read[:4]] == [
         (0, 0, "a", None),
         (1, 1, "b", None),
         (2, 2, "c", True),
         (3, 0, "c", True),
     ]
-    assert len({row.n for row in found}) == len(found) == len(ids) == 13
+    assert len({row.n for row in rows_read}) == len(rows_read) == len(ids) == 13
 
 
 def test_statements_that_read_no_file(delta: SparkSession, path: str, vectors: str) -> None:

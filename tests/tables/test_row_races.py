@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.commands.dml.delete import prepare_delete
-from anabranch.commands.dml.statement import Prepared, execute
+from anabranch.commands.dml.statement import Prepared, run_statement
 from anabranch.commands.dml.update import prepare_update
 from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.spark
 
 
 def values(delta: SparkSession, path: str) -> dict[int, int]:
-    found = delta.read.format("delta").load(path).collect()
-    assert len({row.id for row in found}) == len(found), "no row is there twice"
-    return {row.id: row.n for row in found}
+    rows = delta.read.format("delta").load(path).collect()
+    assert len({row.id for row in rows}) == len(rows), "no row is there twice"
+    return {row.id: row.n for row in rows}
 
 
-def append(delta: SparkSession, path: str, *given: tuple[int, int]) -> None:
-    frame = delta.createDataFrame([(id_, n, id_ % 2) for id_, n in given], "id long, n long, part long")
+def append(delta: SparkSession, path: str, *rows: tuple[int, int]) -> None:
+    frame = delta.createDataFrame([(id_, n, id_ % 2) for id_, n in rows], "id long, n long, part long")
     frame.write.format("delta").mode("append").save(path)
 
 
@@ -67,8 +67,8 @@ def test_a_subquery_over_another_table_keeps_the_condition_beside_it(
     ours = prepare_update(table, {"n": f"(SELECT max(w) FROM delta.`{other}`)"}, "part = 1 AND id = 5")
     append(delta, path, (102, 102))
     commit_with_retries(ours)
-    found = values(delta, path)
-    assert (found[3], found[5], found[100], found[102]) == (70, 7, 100, 102)
+    rows = values(delta, path)
+    assert (rows[3], rows[5], rows[100], rows[102]) == (70, 7, 100, 102)
     ours = prepare_update(table, {"n": f"(SELECT max(n) FROM delta.`{path}`)"}, "part = 1 AND id = 7")
     update(table, {"n": "n + 1"}, "id = 2")
     lose(ours, DeltaConcurrentModificationException)
@@ -225,7 +225,7 @@ def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -
     table = table_ref(delta, path)
     ours = prepare_delete(table, "day < current_date()")
     (scan,) = ours.transaction.reads().scans
-    assert scan.again is not None
+    assert scan.reevaluate is not None
     delta.sql("SELECT 2L AS id, date_add(current_date(), 1) AS day").write.format("delta").mode("append").save(path)
     commit_with_retries(ours)
     assert [row.id for row in rows_of(delta, path)] == [2]
@@ -341,7 +341,7 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
             update(table, {"n": "n + 100"}, "id = 3")
         return ours
 
-    outcome = execute(table, prepare_and_lose, conflict_retries=2)
+    outcome = run_statement(table, prepare_and_lose, conflict_retries=2)
     assert outcome.committed is not None
     assert values(delta, path)[3] == 204
     assert DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics["numReExecutions"] == "2"
@@ -349,7 +349,7 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
     delta.conf.set("spark.anabranch.conflictRetries", "1")
     try:
         with pytest.raises(ConcurrentAppendException):
-            execute(table, prepare_and_lose)
+            run_statement(table, prepare_and_lose)
     finally:
         delta.conf.unset("spark.anabranch.conflictRetries")
 

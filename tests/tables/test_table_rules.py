@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.alter.alter_properties import alter_set_properties
-from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.create.create_table import CreationMode, create_table
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.base import DeltaError
@@ -217,9 +217,9 @@ def test_default_columns(delta: SparkSession, path: str) -> None:
     create_table(table, dataclasses.replace(definition, properties=DEFAULTS), CreationMode.CREATE)
     append(delta.range(1), path)
     append(delta.sql("SELECT 1L AS id, CAST(NULL AS STRING) AS v"), path)
-    found = load(delta, path).orderBy("id").collect()
-    assert [(row.id, row.n, row.v) for row in found] == [(0, 42, "X"), (1, 42, None)]
-    assert all(row.t is not None for row in found)
+    rows = load(delta, path).orderBy("id").collect()
+    assert [(row.id, row.n, row.v) for row in rows] == [(0, 42, "X"), (1, 42, None)]
+    assert all(row.t is not None for row in rows)
     bad = StructType([fields[0], default_column(fields[1], "id + 1")])
     with pytest.raises(UntrustedExpressionError, match="id"):
         create_table(
@@ -340,8 +340,8 @@ def test_new_rows_among_rows_of_the_table(delta: SparkSession, path: str) -> Non
     schema = StructType([field for field in mixed.schema if field.name != "_note"])
     plan = plan_write(schema, snapshot.schema, rules, table="t", constraints={})
     assert plan.generates_identity == {"id"}
-    found = conform(mixed, plan, table="t", keep=("_note",))
-    values = sorted(tuple(row) for row in found.collect())
+    conformed = conform(mixed, plan, table="t", keep=("_note",))
+    values = sorted(tuple(row) for row in conformed.collect())
     # The third row of its partition: numbers are made by place, so there may be gaps.
     assert values == [(5, 10, 10, "kept"), (6, 11, 12, "kept"), (9, 14, 18, "new")]
 
@@ -363,8 +363,8 @@ def test_variants_are_shredded_where_the_table_says_so(delta: SparkSession, path
     delta.sql(f"UPDATE delta.`{path}` SET v = parse_json('7') WHERE variant_get(v, '$.a', 'int') = 2")
     delta.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableVariantShredding' = 'false')")
     delta.sql(f"OPTIMIZE delta.`{path}`")
-    found = delta.sql(f"SELECT id, to_json(v), to_json(s.w) FROM delta.`{path}`").collect()
-    assert sorted(map(tuple, found)) == [(i, "7" if i == 2 else f'{{"a":{i},"b":"x"}}', "[1]") for i in range(9)]
+    rows = delta.sql(f"SELECT id, to_json(v), to_json(s.w) FROM delta.`{path}`").collect()
+    assert sorted(map(tuple, rows)) == [(i, "7" if i == 2 else f'{{"a":{i},"b":"x"}}', "[1]") for i in range(9)]
     (file,) = _last_adds(path)
     assert "typed_value" not in str(pq.read_schema(f"{path}/{unquote(file['path'])}"))
 
@@ -384,8 +384,8 @@ def test_how_files_are_written_by_properties(delta: SparkSession, path: str) -> 
         footer = pq.ParquetFile(f"{root}/{unquote(adds[0]['path'])}").metadata
         assert [footer.schema.column(i).name for i in range(footer.num_columns)] == ["n", *(["p"] if number else [])]
         assert ("PLAIN_DICTIONARY" in footer.row_group(0).column(0).encodings) is (number == 0)
-        found = delta.sql(f"SELECT n, p, count(*) FROM delta.`{root}` GROUP BY ALL").collect()
-        assert sorted(map(tuple, found), key=str) == [(0, "a", 3), (0, None, 1), (2, "a", 3), (7, "a", 3)]
+        rows = delta.sql(f"SELECT n, p, count(*) FROM delta.`{root}` GROUP BY ALL").collect()
+        assert sorted(map(tuple, rows), key=str) == [(0, "a", 3), (0, None, 1), (2, "a", 3), (7, "a", 3)]
 
 
 def test_vectors_of_ml(delta: SparkSession, path: str) -> None:

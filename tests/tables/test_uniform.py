@@ -76,14 +76,14 @@ def test_every_change_of_rows(delta: SparkSession, path: str) -> None:
         "delta"
     ).mode("append").save(path)
     table.optimize().executeCompaction()
-    found = rows_agree(delta, path)
-    assert len(found) == len(before) + 2
-    assert {row["p"] for row in found} == {"a/b c%", None, "new"}
+    rows = rows_agree(delta, path)
+    assert len(rows) == len(before) + 2
+    assert {row["p"] for row in rows} == {"a/b c%", None, "new"}
     snapshot = latest(delta, path)
     for add in snapshot.files.to_actions():
         assert add.tags["ICEBERG_COMPAT_VERSION"] == "2"
         assert "numRecords" in json.loads(add.stats)
-    assert read_iceberg_by_pyiceberg(path).num_rows == len(found)
+    assert read_iceberg_by_pyiceberg(path).num_rows == len(rows)
 
 
 def test_files_carry_ids_and_partition_columns(delta: SparkSession, path: str) -> None:

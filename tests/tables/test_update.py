@@ -51,18 +51,22 @@ def test_rows_that_satisfy_a_condition_change(delta: SparkSession, path: str, ve
 def test_metrics(delta: SparkSession, path: str) -> None:
     table = make_table(delta, path, numbers(delta))
     table.update("id >= 2", {"n": "0"})
-    told = table.history(1).collect()[0].operationMetrics
-    assert told["numUpdatedRows"] == "4"
-    assert (told["numDeletionVectorsAdded"], told["numRemovedFiles"], told["numCopiedRows"]) == ("1", "1", "0")
-    assert int(told["numAddedFiles"]) >= 1
-    assert {"executionTimeMs", "scanTimeMs", "rewriteTimeMs", "numAddedBytes", "numRemovedBytes"} <= told.keys()
+    recorded = table.history(1).collect()[0].operationMetrics
+    assert recorded["numUpdatedRows"] == "4"
+    assert (recorded["numDeletionVectorsAdded"], recorded["numRemovedFiles"], recorded["numCopiedRows"]) == (
+        "1",
+        "1",
+        "0",
+    )
+    assert int(recorded["numAddedFiles"]) >= 1
+    assert {"executionTimeMs", "scanTimeMs", "rewriteTimeMs", "numAddedBytes", "numRemovedBytes"} <= recorded.keys()
 
 
 def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
     table = make_table(delta, path, numbers(delta), enableDeletionVectors="false")
     table.update("id = 2", {"n": "0"})
-    told = table.history(1).collect()[0].operationMetrics
-    assert (told["numUpdatedRows"], told["numCopiedRows"], told["numRemovedFiles"]) == ("1", "2", "1")
+    recorded = table.history(1).collect()[0].operationMetrics
+    assert (recorded["numUpdatedRows"], recorded["numCopiedRows"], recorded["numRemovedFiles"]) == ("1", "2", "1")
 
 
 def test_values_swap(delta: SparkSession, path: str) -> None:
@@ -79,9 +83,9 @@ def test_fields_of_structs(delta: SparkSession, path: str, vectors: str) -> None
     table = make_table(delta, path, frame, enableDeletionVectors=vectors)
     table.update("id = 1", {"s.in.y": F.lit("b"), "s.x": "s.x + 1"})
     table.update("id = 2", {"s.x": "5"})
-    found = {row.id: row.s.asDict(recursive=True) for row in table.toDF().collect()}
-    assert found[1] == {"x": 2, "in": {"y": "b", "z": 2}}
-    assert found[2]["x"] == 5
+    structs = {row.id: row.s.asDict(recursive=True) for row in table.toDF().collect()}
+    assert structs[1] == {"x": 2, "in": {"y": "b", "z": 2}}
+    assert structs[2]["x"] == 5
 
 
 @pytest.mark.parametrize("setting", ["true", "false"])
@@ -159,14 +163,14 @@ def test_rows_of_a_cache_that_is_lost_are_not_chosen_again(
 ) -> None:
     """Covers fault F10: with an executor goes what it has cached, between the job that finds rows and the one that writes."""
     table = make_table(delta, path, numbers(delta, 50), enableDeletionVectors=vectors)
-    find = update.found_rows
+    find = update.rows_of_frame
 
-    def find_and_lose_the_cache(*given: Any) -> Any:
-        found = find(*given)
+    def find_and_lose_the_cache(*arguments: Any) -> Any:
+        rows = find(*arguments)
         delta.catalog.clearCache()
-        return found
+        return rows
 
-    monkeypatch.setattr(update, "found_rows", find_and_lose_the_cache)
+    monkeypatch.setattr(update, "rows_of_frame", find_and_lose_the_cache)
     coin = F.udf(lambda _: os.urandom(1)[0] < 128, "boolean").asNondeterministic()
     table.update(coin("id"), {"n": F.lit(-1)})
     assert [row[0] for row in rows(table)] == list(range(50))
@@ -182,17 +186,17 @@ def test_nothing_to_change_commits_nothing(delta: SparkSession, path: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("values", "message"),
     [
         ({"nope": "1"}, "nope"),
         ({"n.x": "1"}, "(?i)only fields of structs|need a complex type"),
         ({"n": "1", "N": "2"}, "set as well|set twice"),
     ],
 )
-def test_what_cannot_be_set(delta: SparkSession, path: str, given: dict[str, str], message: str) -> None:
+def test_what_cannot_be_set(delta: SparkSession, path: str, values: dict[str, str], message: str) -> None:
     table = make_table(delta, path, numbers(delta))
     with pytest.raises(AnalysisException, match=message):
-        table.update(set=given)  # type: ignore[arg-type]
+        table.update(set=values)  # type: ignore[arg-type]
     assert table.history().count() == 1
 
 

@@ -45,27 +45,27 @@ def tracked(table: TableRef) -> Ids:
         snapshot.properties.materialized_row_id_column,
         snapshot.properties.materialized_row_commit_version_column,
     )
-    found: Ids = {}
+    ids: Ids = {}
     for add in snapshot.files.to_actions():
         rows = stored(table, add.path)
         hidden = load_vector(table.delta_log.store, add.deletion_vector) if add.deletion_vector else ()
         kept = [rows[name].to_pylist() if name in rows.column_names else [None] * len(rows) for name in names]
         assert add.base_row_id is not None
         assert add.default_row_commit_version is not None
-        for place, value in enumerate(rows[key].to_pylist()):
-            if place not in hidden:
-                row_id, version = (column[place] for column in kept)
-                found[value] = (
-                    add.base_row_id + place if row_id is None else row_id,
+        for position, value in enumerate(rows[key].to_pylist()):
+            if position not in hidden:
+                row_id, version = (column[position] for column in kept)
+                ids[value] = (
+                    add.base_row_id + position if row_id is None else row_id,
                     add.default_row_commit_version if version is None else version,
                 )
-    return found
+    return ids
 
 
 def last_commit(table: TableRef) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    actions: dict[str, list[dict[str, Any]]] = {}
     log = Path(table.path) / "_delta_log" / f"{table.latest().version:020}.json"
     for line in log.read_text().splitlines():
         for kind, fields in json.loads(line).items():
-            found.setdefault(kind, []).append(fields)
-    return found
+            actions.setdefault(kind, []).append(fields)
+    return actions

@@ -143,8 +143,8 @@ def _stream(target: Target, row: Row, mode: str, evolves: bool) -> None:
     source = target.delta.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1)
     rows = source.load() if mode == "append" else source.load().groupBy("value").count()
     checkpoint = target.scratch / f"checkpoint-{len(list(target.scratch.iterdir()))}"
-    told = rows.selectExpr(*selected(row)).writeStream.format("delta").outputMode(mode).option("mergeSchema", evolves)
-    query = told.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(target.path)
+    writer = rows.selectExpr(*selected(row)).writeStream.format("delta").outputMode(mode).option("mergeSchema", evolves)
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(target.path)
     try:
         assert query.awaitTermination(WAIT_S)
     except StreamingQueryException as failure:

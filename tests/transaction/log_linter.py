@@ -59,10 +59,10 @@ def lint(store: LogStore, *, foreign: Collection[int] = ()) -> list[str]:
     state = _State(store=store)
     for version in versions:
         state.is_foreign = version in foreign
-        found = _replay(state, version, store.read(f"_delta_log/{version:020d}.json"))
+        of_version = _replay(state, version, store.read(f"_delta_log/{version:020d}.json"))
         if version in checksums:
-            found += _judge_checksum(state, json.loads(store.read(f"_delta_log/{version:020d}.crc")))
-        problems += [f"version {version}: {problem}" for problem in found]
+            of_version += _judge_checksum(state, json.loads(store.read(f"_delta_log/{version:020d}.crc")))
+        problems += [f"version {version}: {problem}" for problem in of_version]
     return problems
 
 
@@ -104,11 +104,11 @@ def parsed(data: bytes) -> list[dict[str, Any]]:
 
 def _nulls(lines: list[dict[str, Any]]) -> list[str]:
     """Values of maps may be null, fields may not."""
-    found = []
+    problems = []
     for line in lines:
         for kind, action in line.items():
-            found += [f"{kind}.{name} is null" for name, value in action.items() if value is None]
-    return found
+            problems += [f"{kind}.{name} is null" for name, value in action.items() if value is None]
+    return problems
 
 
 def _judge_info(
@@ -191,15 +191,15 @@ def _stored_names(metadata: dict[str, Any]) -> set[str]:
 
 def _judge_counts(state: _State, adds: list[dict[str, Any]]) -> list[str]:
     """A file with a vector says how many rows it has, but where another engine left that out."""
-    told = {_key(action) for action in adds if "numRecords" in json.loads(action.get("stats", "{}"))}
-    untold = {_key(action) for action in adds if "deletionVector" in action} - told
+    counted = {_key(action) for action in adds if "numRecords" in json.loads(action.get("stats", "{}"))}
+    uncounted = {_key(action) for action in adds if "deletionVector" in action} - counted
     if state.is_foreign:
-        state.uncounted |= untold
-    return [f"{path} has a vector and no count of rows" for path, _ in untold - state.uncounted]
+        state.uncounted |= uncounted
+    return [f"{path} has a vector and no count of rows" for path, _ in uncounted - state.uncounted]
 
 
 def _judge_files_by_description(state: _State) -> list[str]:
-    """Every live file is as protocol and properties of this version ask."""
+    """Every live file satisfies protocol and properties of this version."""
     assert state.protocol is not None
     assert state.metadata is not None
     configuration = state.metadata["configuration"]
@@ -267,7 +267,7 @@ def _inline_rows(descriptor: DeletionVectorDescriptor) -> frozenset[int]:
 def _judge_row_ids(state: _State, version: int, kinds: dict[str, list[dict[str, Any]]]) -> list[str]:
     assert state.protocol is not None
     if "rowTracking" not in (state.protocol.get("writerFeatures") or []):
-        # Turned on again, it counts anew.
+        # Turned on again, ids are counted from the start.
         state.row_id_mark, state.row_ids = -1, {}
         return []
     problems = []

@@ -47,7 +47,7 @@ FEATURES = (
 
 
 class TestClock:
-    """Stands still until it is told to move, or somebody sleeps."""
+    """A clock that stops until a test moves it, or code sleeps."""
 
     __test__ = False
 

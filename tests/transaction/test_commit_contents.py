@@ -46,8 +46,8 @@ def info(table: Writer, version: int) -> dict[str, Any]:
 
 
 def ids_of(table: Writer, path: str) -> tuple[int | None, int | None]:
-    found = table.table.snapshots.latest().files.at_path(path)[0]
-    return found.base_row_id, found.default_row_commit_version
+    file = table.table.snapshots.latest().files.at_path(path)[0]
+    return file.base_row_id, file.default_row_commit_version
 
 
 def commits_of(table: Writer) -> list[str]:
@@ -70,14 +70,14 @@ def row_id_mark(configuration: str) -> dict[str, Any]:
 # Row ids
 
 
-def test_row_ids_follow_each_other() -> None:
+def test_row_ids_are_consecutive() -> None:
     table = created(add("a", rows=10), protocol=TRACKED)
     table.append(add("b", rows=3), add("c", rows=4))
     assert [ids_of(table, name) for name in "abc"] == [(0, 0), (10, 1), (13, 1)]
     assert lint(table.store) == []
 
 
-def test_row_ids_are_given_anew_with_each_attempt() -> None:
+def test_row_ids_are_assigned_at_every_attempt() -> None:
     """Covers race 80: no overlap after a rebase, and the mark never falls."""
     table = created(protocol=TRACKED)
     ours = table.begin()
@@ -92,15 +92,15 @@ def test_row_ids_are_given_anew_with_each_attempt() -> None:
 def test_file_that_stays_keeps_its_row_ids() -> None:
     """Covers race 83: hiding rows of a file is no new file."""
     table = created(add("a", rows=10), protocol=TRACKED)
-    known = table.table.snapshots.latest().files.to_actions()[0]
+    file = table.table.snapshots.latest().files.to_actions()[0]
     table.append(add("b", rows=3))
-    table.rewrite(known, add("a", vector="v1", rows=10), where=id_is(5), name="DELETE")
+    table.rewrite(file, add("a", vector="v1", rows=10), where=id_is(5), name="DELETE")
     assert ids_of(table, "a") == (0, 0)
     assert info(table, 2)["tags"]["delta.rowTracking.preserved"] == "true"
     assert lint(table.store) == []
 
 
-def test_row_ids_given_by_a_winner_are_taken_over() -> None:
+def test_row_ids_assigned_by_a_winner_are_kept() -> None:
     """A winner has numbered the files that were there; ours removes and keeps them by those numbers."""
     first = created(add("a", rows=10), protocol=features("appendOnly", "invariants", "deletionVectors"))
     ours = first.begin("DELETE")
@@ -113,8 +113,8 @@ def test_row_ids_given_by_a_winner_are_taken_over() -> None:
 
 def test_copied_rows_without_ids_are_owned_up_to() -> None:
     table = created(add("a"), protocol=TRACKED)
-    known = table.table.snapshots.latest().files.to_actions()[0]
-    table.rewrite(known, add("a2"), where=id_is(5))
+    file = table.table.snapshots.latest().files.to_actions()[0]
+    table.rewrite(file, add("a2"), where=id_is(5))
     assert info(table, 1)["tags"]["delta.rowTracking.preserved"] == "false"
 
 
@@ -138,7 +138,7 @@ def test_row_ids_end_where_a_long_does(mark: int) -> None:
     assert table.begin().commit([SetTransaction(app_id="app", version=1)]).version == 2
 
 
-def test_last_row_ids_are_given_out() -> None:
+def test_last_row_ids_are_assigned() -> None:
     table = created(protocol=TRACKED)
     spoil(table, row_id_mark(json.dumps({"rowIdHighWaterMark": LAST - 3})))
     table.append(add("a", rows=3))
@@ -148,7 +148,7 @@ def test_last_row_ids_are_given_out() -> None:
 @pytest.mark.parametrize(
     "configuration", ["", "{", "[]", '{"rowIdHighWaterMark":"x"}', f'{{"rowIdHighWaterMark":{2**63}}}']
 )
-def test_row_id_mark_that_is_none_is_told_as_what_it_is(configuration: str) -> None:
+def test_malformed_high_water_mark_is_reported(configuration: str) -> None:
     table = created(protocol=TRACKED)
     spoil(table, row_id_mark(configuration))
     with pytest.raises(MalformedDomainError, match=r"delta\.rowTracking"):
@@ -164,38 +164,38 @@ def test_suspended_row_tracking_gives_no_ids() -> None:
 
 
 def test_in_commit_timestamps_rise_though_the_clock_does_not() -> None:
-    """Covers race 81, fault F28: the clock stands still, then falls back an hour."""
+    """Covers race 81, fault F28: the clock stops, then falls back an hour."""
     table = created(protocol=TIMED, described=TIMES_ON)
     first_ms = info(table, 0)["inCommitTimestamp"]
     table.append(add("a"))
     table.clock.time_ms -= 3_600_000
     ours = table.begin()
     rival_of(table).append(add("w"))
-    landed = ours.commit([add("b")])
+    committed = ours.commit([add("b")])
 
     times = [info(table, version)["inCommitTimestamp"] for version in range(4)]
     assert times == [first_ms, first_ms + 1, first_ms + 2, first_ms + 3]
-    assert landed.timestamp_ms == times[3]
-    assert landed.snapshot.timestamp_ms == times[3]
+    assert committed.timestamp_ms == times[3]
+    assert committed.snapshot.timestamp_ms == times[3]
     assert lint(table.store) == []
 
 
 def test_turning_timestamps_on_is_noted() -> None:
-    """The version and time of the change are told to readers, and are above the file before."""
+    """Readers get the version and time of the change, which are greater than those of the file before."""
     table = created()
     table.append(add("a"))
     ours = table.begin()
     rival_of(table).append(add("w"))
     table.clock.time_ms -= 1_000
-    landed = ours.commit([TIMED, TIMES_ON])
+    committed = ours.commit([TIMED, TIMES_ON])
 
-    noted = landed.snapshot.metadata.configuration
+    noted = committed.snapshot.metadata.configuration
     assert noted["delta.inCommitTimestampEnablementVersion"] == "3"
-    assert noted["delta.inCommitTimestampEnablementTimestamp"] == str(landed.timestamp_ms)
+    assert noted["delta.inCommitTimestampEnablementTimestamp"] == str(committed.timestamp_ms)
     before = table.store.head(commit_path(2))
     assert before is not None
-    assert landed.timestamp_ms > before.modified_ms
-    assert info(table, 3)["inCommitTimestamp"] == landed.timestamp_ms
+    assert committed.timestamp_ms > before.modified_ms
+    assert info(table, 3)["inCommitTimestamp"] == committed.timestamp_ms
 
 
 def test_new_table_with_timestamps_needs_no_note() -> None:

@@ -73,13 +73,13 @@ def faulty(first: Writer, *faults: PutFault, **more: Any) -> tuple[FaultyStore, 
 
 def test_first_commit_creates_the_table() -> None:
     made = writer()
-    landed = made.commit([PLAIN, metadata(), add("a")], name="CREATE TABLE AS SELECT")
+    committed = made.commit([PLAIN, metadata(), add("a")], name="CREATE TABLE AS SELECT")
 
-    assert landed.version == 0
-    assert landed.attempts == 1
-    assert landed.snapshot.files.count == 1
+    assert committed.version == 0
+    assert committed.attempts == 1
+    assert committed.snapshot.files.count == 1
     assert "readVersion" not in info(made.store, 0)
-    assert info(made.store, 0)["txnId"] == landed.txn_id
+    assert info(made.store, 0)["txnId"] == committed.txn_id
     assert lint(made.store) == []
 
 
@@ -101,31 +101,31 @@ def test_commit_says_what_it_is() -> None:
     assert "tags" not in said
 
 
-def test_blind_appends_land_behind_each_other() -> None:
+def test_blind_appends_are_committed_one_after_the_other() -> None:
     ours = created()
     winner = rival_of(ours)
     late = ours.begin()
     for number in range(3):
         winner.append(add(f"w{number}"))
-    landed = late.commit([add("ours")])
+    committed = late.commit([add("ours")])
 
-    assert landed.version == 4
-    assert landed.reconciled == (1, 2, 3)
-    assert landed.attempts == 2, "one lost race, then all winners at once"
+    assert committed.version == 4
+    assert committed.reconciled == (1, 2, 3)
+    assert committed.attempts == 2, "one lost race, then all winners at once"
     assert info(ours.store, 4)["tags"] == {"anabranch.landedAfter": "1-3"}
     assert info(ours.store, 4)["readVersion"] == 0
     assert lint(ours.store) == []
 
 
 @pytest.mark.parametrize("fault", [PutFault.REPLY_LOST, PutFault.RETRIED_INSIDE])
-def test_own_commit_is_known_again(fault: PutFault) -> None:
+def test_own_commit_is_recognized(fault: PutFault) -> None:
     """Covers faults F16, F19: the put was applied; its reply is lost, or says that the file exists."""
     first = created()
     _, ours = faulty(first, fault)
-    landed = ours.append(add("a"))
+    committed = ours.append(add("a"))
 
-    assert landed.version == 1
-    assert landed.attempts == 1
+    assert committed.version == 1
+    assert committed.attempts == 1
     assert versions(first.store) == 2
     assert adds_of(first.store, "a") == 1
 
@@ -178,10 +178,10 @@ def test_lost_reply_then_others_land_behind() -> None:
             return outcome
 
     ours = rival_of(first, store=LandsThenOthersCome(first.store, [PutFault.REPLY_LOST], only=is_commit))
-    landed = ours.append(add("a"))
+    committed = ours.append(add("a"))
 
-    assert landed.version == 1
-    assert landed.snapshot.version == 1
+    assert committed.version == 1
+    assert committed.snapshot.version == 1
     assert versions(first.store) == 4
     assert adds_of(first.store, "a") == 1
     assert lint(first.store) == []
@@ -196,7 +196,7 @@ def test_lost_request_is_sent_again_for_the_same_version() -> None:
 
 
 def test_refused_put_is_reported_as_what_it_is() -> None:
-    """Covers fault F15: no space, no permission. Nothing landed, and the error says so."""
+    """Covers fault F15: no space, no permission. Nothing was committed, and the error says so."""
     first = created()
     _, ours = faulty(first, PutFault.REFUSED)
     with pytest.raises(StorageError, match="no space left"):
@@ -204,8 +204,8 @@ def test_refused_put_is_reported_as_what_it_is() -> None:
     assert versions(first.store) == 1
 
 
-def test_refusal_after_doubt_is_no_proof() -> None:
-    """A first put may have landed although the second is refused."""
+def test_refusal_of_a_second_put_is_no_proof() -> None:
+    """A first put may have been committed although the second is refused."""
     first = created()
     store, ours = faulty(first, PutFault.DELAYED, PutFault.REFUSED, PutFault.NONE)
     assert ours.append(add("a")).version == 1
@@ -223,7 +223,7 @@ def test_zombie_put_cannot_land_twice() -> None:
     assert set(store.put_log) == {commit_path(1)}
 
 
-def test_unknown_fate_is_reported_with_the_one_place_to_look() -> None:
+def test_unknown_outcome_is_reported_with_its_version() -> None:
     """Covers faults F20, F21: never another version while the fate of one is open."""
     first = created()
     store, ours = faulty(first, *[PutFault.DELAYED] * 50)
@@ -235,15 +235,15 @@ def test_unknown_fate_is_reported_with_the_one_place_to_look() -> None:
     assert raised.value.txn_id == transaction.txn_id
     assert transaction.txn_id in str(raised.value)
     assert set(store.put_log) == {commit_path(1)}
-    assert len(store.put_log) == RetryLimits().doubts_max
+    assert len(store.put_log) == RetryLimits().unresolved_attempts_max
     assert sum(ours.clock.naps) < 60_000
     outcomes = store.land_delayed()
-    assert outcomes[0] is PutOutcome.CREATED, "it landed late, and where the error says"
+    assert outcomes[0] is PutOutcome.CREATED, "it was committed late, at the version that the error names"
     assert adds_of(first.store, "a") == 1
 
 
-def test_winner_takes_the_version_while_ours_is_in_doubt() -> None:
-    """Covers fault F21: once a winner stands at the version, our zombie cannot, and we may move on."""
+def test_winner_commits_the_version_while_ours_is_unresolved() -> None:
+    """Covers fault F21: once the version is a winner's, our delayed put cannot commit it, and we may try the next."""
     first = created()
     puts: list[str] = []
 
@@ -253,9 +253,9 @@ def test_winner_takes_the_version_while_ours_is_in_doubt() -> None:
             rival_of(first, seed=9).append(add("w"))
 
     store, ours = faulty(first, PutFault.DELAYED, before_put=rival_comes_second)
-    landed = ours.append(add("a"))
+    committed = ours.append(add("a"))
 
-    assert landed.version == 2
+    assert committed.version == 2
     assert store.land_delayed() == [PutOutcome.EXISTS]
     assert adds_of(first.store, "a") == 1
     assert lint(first.store) == []
@@ -292,11 +292,11 @@ def test_stale_listing_costs_an_attempt_only() -> None:
     store.freeze_listings("_delta_log", times=1)
     rival_of(first, seed=6).append(add("w1"))
     rival_of(first, seed=7).append(add("w2"))
-    landed = transaction.commit([add("a")])
+    committed = transaction.commit([add("a")])
 
-    assert landed.version == 4
-    assert landed.attempts == 3
-    assert landed.reconciled == (1, 2, 3)
+    assert committed.version == 4
+    assert committed.attempts == 3
+    assert committed.reconciled == (1, 2, 3)
     assert lint(first.store) == []
 
 
@@ -312,10 +312,10 @@ def test_winner_arrives_during_every_check() -> None:
             rival.append(add(f"w{number}"))
 
     _, ours = faulty(first, before_put=one_more)
-    landed = ours.append(add("a"))
-    assert landed.version == 51
-    assert landed.attempts == 51
-    assert max(ours.clock.naps) <= RetryLimits().race_wait_ms_max
+    committed = ours.append(add("a"))
+    assert committed.version == 51
+    assert committed.attempts == 51
+    assert max(ours.clock.naps) <= RetryLimits().lost_attempt_wait_ms_max
     assert lint(first.store) == []
 
 
@@ -340,8 +340,8 @@ def test_fifty_winners_are_reconciled_at_once() -> None:
     ours = first.begin()
     for number in range(50):
         rival_of(first, seed=10 + number).append(add(f"w{number}"))
-    landed = ours.commit([add("a")])
-    assert (landed.version, landed.attempts, len(landed.reconciled)) == (51, 2, 50)
+    committed = ours.commit([add("a")])
+    assert (committed.version, committed.attempts, len(committed.reconciled)) == (51, 2, 50)
 
 
 def test_unreadable_winner_stops_the_commit() -> None:
@@ -415,10 +415,10 @@ def with_checkpoint_at_2() -> tuple[Writer, Transaction]:
 
 
 def test_log_cleaned_up_to_the_read_version_itself() -> None:
-    """Covers bug B75: every winner is there, so ours stands or falls by them."""
+    """Covers bug B75: every winner is in the log, so the checks decide."""
     first, ours = with_checkpoint_at_2()
-    landed = ours.commit([remove(add("f")), add("a")])
-    assert (landed.version, landed.reconciled) == (4, (1, 2, 3))
+    committed = ours.commit([remove(add("f")), add("a")])
+    assert (committed.version, committed.reconciled) == (4, (1, 2, 3))
     assert adds_of(first.store, "a") == 1
 
     first, ours = with_checkpoint_at_2()
@@ -429,7 +429,7 @@ def test_log_cleaned_up_to_the_read_version_itself() -> None:
 
 @pytest.mark.parametrize("change", ["a gap", "another file", "no checkpoint", "another table", "a damaged checkpoint"])
 def test_log_that_lacks_more_than_the_read_version(change: str) -> None:
-    """Covers bug B75: what cannot be told is refused."""
+    """Covers bug B75: what is not certain is refused."""
     first, ours = with_checkpoint_at_2()
     [checkpoint] = [file.path for file in first.store.list_from("_delta_log") if "checkpoint.parquet" in file.path]
     if change == "a gap":
@@ -461,23 +461,23 @@ def test_table_dropped_meanwhile() -> None:
     assert versions(first.store) == 0
 
 
-@pytest.mark.parametrize("anew", [False, True])
-def test_table_dropped_between_check_and_put(anew: bool) -> None:
-    """Bug B25: what was put stands alone in a log that is not the table's any more: it is taken back."""
+@pytest.mark.parametrize("is_created_again", [False, True])
+def test_table_dropped_between_check_and_put(is_created_again: bool) -> None:
+    """Bug B25: the commit is alone in a log that is not the table's any more: it is removed."""
     first = created(add("f"))
     first.append(add("g"))
 
     def drop(path: str) -> None:
         for version in range(2):
             first.store.delete(commit_path(version))
-        if anew:
+        if is_created_again:
             rival_of(first, seed=8).commit([PLAIN, metadata(table_id="table-2")])
 
     ours = rival_of(first, store=FaultyStore(first.store, before_put=drop, only=lambda path: path == commit_path(2)))
     with pytest.raises(MetadataChangedException) as raised:
         ours.append(add("a"))
     assert raised.value.reason is ConflictReason.TABLE_REPLACED
-    assert versions(first.store) == (1 if anew else 0)
+    assert versions(first.store) == (1 if is_created_again else 0)
     assert first.store.head(commit_path(2)) is None
 
 
@@ -500,7 +500,7 @@ def test_commit_that_others_have_built_upon_is_never_taken_back() -> None:
     assert first.store.head(commit_path(1)) is not None
 
 
-def test_table_dropped_and_made_anew_meanwhile() -> None:
+def test_table_dropped_and_created_again_meanwhile() -> None:
     """Covers race 87, fault F50: the new table has the version that we read, and it is not the one we read."""
     first = created()
     ours = first.begin()
@@ -529,7 +529,7 @@ class InterruptedStore(FaultyStore):
 
 
 @pytest.mark.parametrize("lands", [True, False])
-def test_interrupt_within_the_put_is_raised_once_the_fate_is_known(lands: bool) -> None:
+def test_interrupt_within_the_put_is_raised_once_the_outcome_is_final(lands: bool) -> None:
     """Covers fault F61."""
     first = created()
     store = InterruptedStore(first.store)
@@ -537,12 +537,12 @@ def test_interrupt_within_the_put_is_raised_once_the_fate_is_known(lands: bool) 
     ours = rival_of(first, store=store)
     with pytest.raises(KeyboardInterrupt) as raised:
         ours.append(add("a"))
-    assert "version 1 of memory:/table had landed" in raised.value.__notes__[0]
+    assert "version 1 of memory:/table was already committed" in raised.value.__notes__[0]
     assert adds_of(first.store, "a") == 1
 
 
 def test_interrupt_within_a_put_that_lost() -> None:
-    """Covers fault F61: what did not land is not tried again for a user who asked to stop."""
+    """Covers fault F61: a commit that lost is not tried again after an interrupt by the user."""
     first = created()
     store = InterruptedStore(first.store)
     store.lands = False
@@ -550,7 +550,7 @@ def test_interrupt_within_a_put_that_lost() -> None:
     first.append(add("w"))
     with pytest.raises(KeyboardInterrupt) as raised:
         ours.commit([add("a")])
-    assert "nothing landed" in raised.value.__notes__[0]
+    assert "nothing was committed" in raised.value.__notes__[0]
     assert versions(first.store) == 2
 
 
@@ -565,7 +565,7 @@ def test_second_interrupt_is_obeyed_and_says_what_is_unknown() -> None:
 
 
 def test_interrupt_while_the_storage_never_answers() -> None:
-    """Covers fault F61: then the user is told what is not known, and where to look."""
+    """Covers fault F61: then the exception says that the outcome is not known, and at which version to look."""
     first = created()
     store = InterruptedStore(first.store, [PutFault.REQUEST_LOST] * 50, only=is_commit)
     store.lands = False
@@ -579,12 +579,12 @@ def test_interrupt_while_the_storage_never_answers() -> None:
 class FailingStep:
     name = "checkpoint"
 
-    def run(self, landed: CommittedVersion) -> None:
+    def run(self, committed: CommittedVersion) -> None:
         raise StorageError(root="r", path="p", doing="write", cause="disk full")
 
 
 def test_upkeep_that_fails_is_logged_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
-    """After a commit has landed nothing may report failure."""
+    """No failure may be reported after a commit."""
     import random
 
     seen: list[int] = []
@@ -592,8 +592,8 @@ def test_upkeep_that_fails_is_logged_and_no_more(caplog: pytest.LogCaptureFixtur
     class NotingStep:
         name = "note"
 
-        def run(self, landed: CommittedVersion) -> None:
-            seen.append(landed.snapshot.version)
+        def run(self, committed: CommittedVersion) -> None:
+            seen.append(committed.snapshot.version)
 
     store = MemoryStore()
     table = DeltaLog(
@@ -601,7 +601,7 @@ def test_upkeep_that_fails_is_logged_and_no_more(caplog: pytest.LogCaptureFixtur
     )
     assert table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, metadata()]).version == 0
     assert seen == [0]
-    assert "version 0 landed, but its checkpoint failed" in caplog.text
+    assert "version 0 is committed, but its checkpoint failed" in caplog.text
 
 
 def test_errors_of_the_loop_survive_pickling() -> None:

@@ -32,7 +32,7 @@ def test_names_are_those_of_delta() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_is_a_delta_error_and_survives_pickling(name: str) -> None:
+def test_all_are_delta_errors_and_survive_pickling(name: str) -> None:
     kind: type[DeltaConcurrentModificationException] = getattr(exceptions, name)
     error = kind(
         table="/data/t",
@@ -73,7 +73,7 @@ def test_message_says_who_won_and_what_to_do() -> None:
     )
 
 
-def test_creation_lost_is_told_as_such() -> None:
+def test_lost_creation_is_named_in_the_message() -> None:
     error = ProtocolChangedException(
         table="/data/t",
         version=0,

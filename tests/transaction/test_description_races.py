@@ -86,9 +86,9 @@ def test_different_application_ids() -> None:
     first = created()
     ours = first.begin()
     rival_of(first).commit([SetTransaction(app_id="one", version=1), add("w")])
-    landed = ours.commit([SetTransaction(app_id="two", version=1), add("a")])
-    assert already_written(landed.snapshot, app_id="one", version=1)
-    assert already_written(landed.snapshot, app_id="two", version=1)
+    committed = ours.commit([SetTransaction(app_id="two", version=1), add("a")])
+    assert already_written(committed.snapshot, app_id="one", version=1)
+    assert already_written(committed.snapshot, app_id="two", version=1)
     assert not already_written(None, app_id="two", version=1)
 
 
@@ -106,8 +106,8 @@ def test_two_writers_of_one_domain_who_agree() -> None:
     first = created(protocol=features(*BASE, "domainMetadata"))
     ours = first.begin()
     rival_of(first).commit([domain("app.x", "1")])
-    landed = ours.commit([domain("app.x", "1"), add("a")])
-    assert b"domainMetadata" not in first.store.read(commit_path(landed.version))
+    committed = ours.commit([domain("app.x", "1"), add("a")])
+    assert b"domainMetadata" not in first.store.read(commit_path(committed.version))
 
 
 def test_different_domains() -> None:
@@ -191,10 +191,10 @@ def test_row_tracking_turned_on_by_a_winner_is_kept_to() -> None:
     first = created()
     ours = first.begin()
     rival_of(first).commit([features(*BASE, "rowTracking", "domainMetadata"), add("w", rows=10)])
-    landed = ours.commit([add("a", rows=5)])
-    found = landed.snapshot.files.find("a")
-    assert found is not None
-    assert (found.base_row_id, found.default_row_commit_version) == (10, 2)
+    committed = ours.commit([add("a", rows=5)])
+    file = committed.snapshot.files.find("a")
+    assert file is not None
+    assert (file.base_row_id, file.default_row_commit_version) == (10, 2)
     assert lint(first.store) == []
 
 
@@ -344,8 +344,8 @@ def test_changes_of_the_description_that_commute(edits: bool) -> None:
         same_thing = {id(theirs), id(ours)} == {id(COMMENTED), id(WIDER)}
         commute = edits and (theirs, ours) in pairs and not same_thing and (theirs in FREE or ours in FREE)
         if commute:
-            landed = running.commit([ours], edited_properties=frozenset() if edits else None).snapshot.metadata
-            assert said(landed) >= (said(theirs) | said(ours)) - said(metadata())
+            committed = running.commit([ours], edited_properties=frozenset() if edits else None).snapshot.metadata
+            assert said(committed) >= (said(theirs) | said(ours)) - said(metadata())
             merged += 1
         else:
             with pytest.raises(MetadataChangedException):

@@ -1,4 +1,4 @@
-"""Race 75 and fault F58 from the side of who drops the feature: a commit that uses it is never stood behind."""
+"""Race 75 and fault F58 for a DROP FEATURE: a winner that uses the feature is always a conflict."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BASE = ("appendOnly", "invariants")
 
 
 def uses_vectors(commit: Commit) -> str | None:
-    found = (action for action in commit.actions if isinstance(action, AddFile) and action.deletion_vector is not None)
-    return next((f"a vector of {action.path}" for action in found), None)
+    adds = (action for action in commit.actions if isinstance(action, AddFile) and action.deletion_vector is not None)
+    return next((f"a vector of {action.path}" for action in adds), None)
 
 
 def table() -> tuple[Writer, AddFile]:
@@ -48,29 +48,29 @@ def test_commits_that_do_not_use_the_feature_are_stood_behind() -> None:
     rival = rival_of(first)
     rival.append(add("b"))
     rival.commit([remove(file), add("c")], name="UPDATE")
-    landed = ours.commit([features(*BASE)], conflicts_with=uses_vectors)
-    assert landed.version == 3
-    assert landed.snapshot.protocol.writer_features == sorted(BASE)
+    committed = ours.commit([features(*BASE)], conflicts_with=uses_vectors)
+    assert committed.version == 3
+    assert committed.snapshot.protocol.writer_features == sorted(BASE)
     lint(first.store)
 
 
 def test_protection_ends_where_the_drop_lands() -> None:
-    """The bound is worked out with each attempt; a drop that lands later protects more."""
+    """The bound is computed at each attempt; a drop that is committed later protects more."""
     first, _ = table()
     before = first.table.snapshots.latest().metadata
     ours = first.begin("DROP FEATURE")
     rival_of(first).append(add("b"))
     bound = msgspec.structs.replace(before, configuration={PROTECTED_BEFORE: "1"})
-    landed = ours.commit([features(*BASE, CHECKPOINT_PROTECTION), bound], conflicts_with=uses_vectors)
-    assert landed.version == 2
-    assert landed.snapshot.metadata.configuration == {PROTECTED_BEFORE: "2"}
+    committed = ours.commit([features(*BASE, CHECKPOINT_PROTECTION), bound], conflicts_with=uses_vectors)
+    assert committed.version == 2
+    assert committed.snapshot.metadata.configuration == {PROTECTED_BEFORE: "2"}
     again = rival_of(first).begin("SET TBLPROPERTIES")
-    kept = with_properties(landed.snapshot.metadata, targetFileSize="1mb")
+    kept = with_properties(committed.snapshot.metadata, targetFileSize="1mb")
     assert again.commit([kept]).snapshot.properties.checkpoint_protection_version == 2
 
 
 def test_two_drops_at_once() -> None:
-    """The second begins anew, and then protects what the first left."""
+    """The second run starts from the beginning, and then protects the versions that the first left."""
     first, _ = table()
     before = first.table.snapshots.latest().metadata
     bound = msgspec.structs.replace(before, configuration={PROTECTED_BEFORE: "1"})
@@ -92,9 +92,9 @@ def test_a_change_of_properties_in_between_is_a_conflict() -> None:
 def test_tombstones_may_name_files_of_vectors_and_no_others() -> None:
     first, _ = table()
     name = "ab/deletion_vector_01234567-89ab-cdef-0123-456789abcdef.bin"
-    landed = first.commit([RemoveFile(path=name, deletion_timestamp=1, data_change=False)], name="Deletion Vector")
-    assert landed.snapshot.files.count == 1
-    assert landed.snapshot.tombstones()["path"].to_pylist() == [name]
+    committed = first.commit([RemoveFile(path=name, deletion_timestamp=1, data_change=False)], name="Deletion Vector")
+    assert committed.snapshot.files.count == 1
+    assert committed.snapshot.tombstones()["path"].to_pylist() == [name]
     lint(first.store)
     for path in ("b", "deletion_vector_1.bin", f"{name}x"):
         with pytest.raises(InvalidCommitError, match="not in version"):

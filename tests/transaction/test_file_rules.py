@@ -1,4 +1,4 @@
-"""Races over data where rows cannot be told apart: the matrix "Without it (no deletion vectors)" of the mission."""
+"""Races over data without row-level concurrency: the matrix "Without it (no deletion vectors)" of the mission."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_update_stands_before_an_append_under_write_serializable() -> None:
 
 @BOTH_LEVELS
 def test_append_of_rows_that_cannot_match(described: object) -> None:
-    """Covers race 19: min/max statistics tell."""
+    """Covers race 19: min/max statistics decide."""
     first = created(LOW, described=described)
     ours = first.read(id_is(5), LOW)
     rival_of(first).append(add("w", ids=(100, 200)))
@@ -151,15 +151,15 @@ def test_two_writers_change_one_file(described: object) -> None:
 
 def test_exceptions_come_in_the_order_of_delta() -> None:
     """Users catch `ConcurrentAppendException` and run again: rows added, then files read, then files deleted."""
-    told = []
+    raised_types = []
     for new, reads in (([add("low2")], True), ([], True), ([], False)):
         first = created(LOW, HIGH)
         ours = first.read(id_is(5), LOW) if reads else first.begin("DELETE")
         rival_of(first).commit([remove(LOW), *new], name="UPDATE")
         with pytest.raises(DeltaConcurrentModificationException) as raised:
             ours.commit([remove(LOW)])
-        told.append(raised.type)
-    assert told == [ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException]
+        raised_types.append(raised.type)
+    assert raised_types == [ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException]
 
 
 @BOTH_LEVELS
@@ -182,7 +182,7 @@ def test_winner_changes_a_file_that_ours_only_read(described: object) -> None:
     assert raised.value.where == "file high"
 
 
-def test_files_read_may_be_given_as_a_mask() -> None:
+def test_files_read_may_be_a_mask() -> None:
     import numpy as np
 
     for mask, conflicts in (([True, False], False), ([False, True], True)):
@@ -270,14 +270,14 @@ def test_optimize_behind_an_append() -> None:
     ours = first.begin("OPTIMIZE")
     ours.record_whole_table()
     rival_of(first).append(add("w"))
-    landed = ours.commit(
+    committed = ours.commit(
         [
             remove(LOW, data_change=False),
             remove(HIGH, data_change=False),
             add("both", ids=(0, 109), rows=20, data_change=False),
         ]
     )
-    assert landed.version == 2
+    assert committed.version == 2
     assert b'"isolationLevel":"SnapshotIsolation"' in first.store.read(commit_path(2))
 
 
@@ -380,7 +380,7 @@ def test_append_to_the_partition_of_nulls() -> None:
 
 
 def test_opaque_condition_reads_the_whole_table() -> None:
-    """Covers races 24, 29: a condition that asks other rows, or chance."""
+    """Covers races 24, 29: a condition with a subquery, or a random one."""
     first = created(LOW, HIGH)
     ours = first.read(Unknown("rand() < 0.5", opaque=True), LOW)
     rival_of(first).rewrite(HIGH, add("high2", ids=(100, 109)), where=id_is(105))
@@ -401,7 +401,7 @@ def test_condition_that_is_not_understood_may_match_anything() -> None:
 
 
 def jump(first: Writer) -> object:
-    """Ours deletes id 5; a blind append of such a row lands as version 1."""
+    """Ours deletes id 5; a blind append of such a row is committed as version 1."""
     ours = first.read(id_is(5), LOW)
     rival_of(first).append(add("w", ids=(5, 5)))
     return ours
@@ -439,7 +439,7 @@ def test_later_winner_of_unknown_read_version() -> None:
 
 
 def test_later_append_and_compaction_are_no_readers() -> None:
-    """Rule R asks about winners that change data and are not blind."""
+    """Rule R is about winners that change data and are not blind."""
     first = created(LOW, HIGH)
     ours = jump(first)
     rival = rival_of(first, seed=3)

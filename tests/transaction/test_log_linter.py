@@ -106,8 +106,8 @@ def test_a_file_that_comes_back_may_have_new_ids_until_row_tracking_is_enabled()
     ],
 )
 def test_unsound_logs(commits: list[list[dict[str, Any]]], problem: str) -> None:
-    found = lint(log(*commits))
-    assert any(problem in line for line in found), found
+    reported = lint(log(*commits))
+    assert any(problem in line for line in reported), reported
 
 
 def test_gap() -> None:
@@ -131,8 +131,8 @@ def test_wrong_checksum() -> None:
     assert lint(store) == ["version 1: the checksum says numFiles = 2, the log 1"]
 
 
-@pytest.mark.parametrize(("known_as", "problems"), [("col-1", 0), ("day", 1)])
-def test_partition_values_go_by_physical_names(known_as: str, problems: int) -> None:
+@pytest.mark.parametrize(("column", "problems"), [("col-1", 0), ("day", 1)])
+def test_partition_values_go_by_physical_names(column: str, problems: int) -> None:
     field = {"name": "day", "type": "long", "nullable": True, "metadata": {"delta.columnMapping.physicalName": "col-1"}}
     mapped = {
         "metaData": {
@@ -141,5 +141,5 @@ def test_partition_values_go_by_physical_names(known_as: str, problems: int) -> 
             "schemaString": json.dumps({"type": "struct", "fields": [field]}),
         }
     }
-    found = lint(log([info(1), mark(9), mapped, add("a", 0, partitionValues={known_as: "1"})]))
-    assert ["has no value for" in problem for problem in found] == [True] * problems
+    reported = lint(log([info(1), mark(9), mapped, add("a", 0, partitionValues={column: "1"})]))
+    assert ["has no value for" in problem for problem in reported] == [True] * problems

@@ -29,11 +29,11 @@ def create(store: LogStore) -> DeltaLog:
 
 
 def append_many(table: DeltaLog, name: str, commits: int) -> list[int]:
-    landed = []
+    committed = []
     for number in range(commits):
         file = add(f"{name}-{number}", ids=(number, number), rows=1)
-        landed.append(table.begin(Operation(name="WRITE")).commit([file]).version)
-    return landed
+        committed.append(table.begin(Operation(name="WRITE")).commit([file]).version)
+    return committed
 
 
 @pytest.mark.long
@@ -44,11 +44,11 @@ def test_threads_append(shared: bool, commits: int) -> None:
     """Covers fault F62: 800 commits, no gap, each exactly once."""
     store = MemoryStore()
     table = create(store)
-    landed: list[int] = []
+    committed: list[int] = []
 
     def work(name: str) -> None:
         mine = table if shared else DeltaLog(store, SystemClock(), random.SystemRandom())
-        landed.extend(append_many(mine, name, commits))
+        committed.extend(append_many(mine, name, commits))
 
     threads = [threading.Thread(target=work, args=(f"t{number}",)) for number in range(WRITERS)]
     for thread in threads:
@@ -56,7 +56,7 @@ def test_threads_append(shared: bool, commits: int) -> None:
     for thread in threads:
         thread.join()
 
-    assert sorted(landed) == list(range(1, WRITERS * commits + 1))
+    assert sorted(committed) == list(range(1, WRITERS * commits + 1))
     snapshot = table.snapshots.latest()
     assert snapshot.version == WRITERS * commits
     paths = snapshot.files.columns("path")["path"].to_pylist()
@@ -65,7 +65,7 @@ def test_threads_append(shared: bool, commits: int) -> None:
 
 
 def test_threads_move_one_counter() -> None:
-    """A file stands for a counter; each thread rewrites it to one more. The sum is the number of successes."""
+    """A file is a counter, which each thread increments by rewriting it. The sum is the number of successes."""
     store = MemoryStore()
     table = create(store)
     table.begin(Operation(name="WRITE")).commit([add("count-0", ids=(0, 0), rows=1)])

@@ -33,7 +33,7 @@ def test_vectors_of_another_writer_stay() -> None:
 
 
 def test_a_vector_file_that_may_be_there_is_written_under_another_name() -> None:
-    """Whose it is if it is there, nobody knows."""
+    """If the file exists, it is not known who wrote it."""
     store = FaultyStore(MemoryStore(), [PutFault.REPLY_LOST])
     (written,) = StoredVectors(store, random.Random(0)).write([ONE])
     assert StoredVectors(store, random.Random(1)).hidden([showing("a", written)]) == [ONE]
@@ -48,6 +48,6 @@ def test_a_source_that_says_ever_the_same() -> None:
 
     store = MemoryStore()
     (first,) = StoredVectors(store, Stuck()).write([ONE])
-    with pytest.raises(StorageError, match="that name"):
+    with pytest.raises(StorageError, match="new names"):
         StoredVectors(store, Stuck()).write([OTHER])
     assert StoredVectors(store, Stuck()).hidden([showing("a", first)]) == [ONE]

@@ -15,7 +15,7 @@ from anabranch.errors.commits import (
     MetadataChangedException,
 )
 from anabranch.protocol.actions import DomainMetadata, Metadata
-from anabranch.transaction.conflicts.metadata_compatibility import faults_of_description
+from anabranch.transaction.conflicts.description_rules import faults_of_description
 from transaction.log_linter import lint
 from transaction.table_on_memory import (
     SCHEMA,
@@ -65,7 +65,7 @@ def test_what_redefines_a_table_does_not_stand_behind_a_change_of_its_clustering
 
 
 def test_a_replacement_of_an_empty_table_takes_the_clustering_it_never_saw() -> None:
-    """Only its comment is another; still it states the whole table anew, as its look at all rows tells."""
+    """Only its comment is new; still it replaces the whole description, as its read of all rows shows."""
     first = created(protocol=CLUSTERED)
     ours = first.begin("REPLACE TABLE")
     ours.record_whole_table()
@@ -78,8 +78,8 @@ def test_a_comment_stands_behind_a_change_of_clustering() -> None:
     first = created(protocol=CLUSTERED)
     ours = first.begin("SET TBLPROPERTIES")
     rival_of(first).commit([cluster_by("value")], name="CLUSTER BY")
-    landed = ours.commit([msgspec.structs.replace(metadata(), description="sales")])
-    assert landed.snapshot.domain_metadata.keys() == {"delta.clustering"}
+    committed = ours.commit([msgspec.structs.replace(metadata(), description="sales")])
+    assert committed.snapshot.domain_metadata.keys() == {"delta.clustering"}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_clustering_by_a_nested_column_does_not_stand_behind_the_drop_of_it() 
     ],
     ids=["it is there", "it is there by another name", "s is without it", "s is gone", "it is not in s"],
 )
-def test_a_clustering_column_in_a_struct_is_found_by_its_whole_path(described: Metadata, faults: list[str]) -> None:
+def test_a_clustering_column_in_a_struct_is_checked_by_its_whole_path(described: Metadata, faults: list[str]) -> None:
     """Each part is the name that files know; columns of these names elsewhere are others."""
     assert list(faults_of_description(described, {"delta.clustering": CLUSTER_BY_S_X}, table="t")) == faults
 

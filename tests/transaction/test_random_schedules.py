@@ -1,7 +1,7 @@
 """Writers that take turns as chance has it, over a storage that fails as chance has it.
 
 The invariants of docs/design/cases.md: I1 what was acknowledged is in the log exactly once; I2 what was not is there
-once or not at all; I3 every version is sound; I5 nobody else is harmed; I6 errors say what is true.
+once or not at all; I3 every version is sound; I5 no other writer is harmed; I6 errors say what is true.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.commit import commit_loop
 from anabranch.transaction.commit.commit_context import RetryLimits
 from anabranch.transaction.commit.commit_draft import CommitDraft
-from anabranch.transaction.commit.log_continuity import Stopwatch, check_landed
+from anabranch.transaction.commit.log_continuity import PutTimer, check_commit_is_visible
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
@@ -47,10 +47,10 @@ LEVELS = st.sampled_from(["Serializable", "WriteSerializable"])
 
 @dataclasses.dataclass
 class Outcome:
-    """What one writer was told about one transaction."""
+    """The result that one writer got of one transaction."""
 
     txn_id: str
-    told: str
+    result: str
     version: int | None = None
     files: tuple[str, ...] = ()
 
@@ -128,7 +128,9 @@ def act(transaction: Transaction, kind: str, name: str, chooser: random.Random) 
 
 def _span(files: list[AddFile]) -> tuple[int, int]:
     stats = [json.loads(file.stats or "") for file in files]
-    return min(found["minValues"]["id"] for found in stats), max(found["maxValues"]["id"] for found in stats)
+    return min(statistics["minValues"]["id"] for statistics in stats), max(
+        statistics["maxValues"]["id"] for statistics in stats
+    )
 
 
 def _rows(file: AddFile) -> int:
@@ -161,24 +163,24 @@ def test_every_schedule_keeps_the_log_sound(
             faulty = FaultyStore(store, faults, before_put=lambda path: hand_over(), only=_is_commit)
             storages.append(faulty)
             source = random.Random(f"{seed}/{number}")
-            table = DeltaLog(faulty, clock, source, bounds=RetryLimits(attempts_max=20, doubts_max=3))
+            table = DeltaLog(faulty, clock, source, bounds=RetryLimits(attempts_max=20, unresolved_attempts_max=3))
             for step, kind in enumerate(kinds):
                 transaction = table.begin(Operation(name=kind.upper()))
                 actions = act(transaction, kind, f"w{number}-{step}", source)
                 hand_over()
-                outcomes.append(told := Outcome(txn_id=transaction.txn_id, told="nothing"))
-                told.files = tuple(action.path for action in actions if isinstance(action, AddFile))
+                outcomes.append(outcome := Outcome(txn_id=transaction.txn_id, result="nothing"))
+                outcome.files = tuple(action.path for action in actions if isinstance(action, AddFile))
                 try:
-                    told.version = transaction.commit(actions).version  # type: ignore[arg-type]
-                    told.told = "landed"
+                    outcome.version = transaction.commit(actions).version  # type: ignore[arg-type]
+                    outcome.result = "committed"
                 except DeltaConcurrentModificationException:
-                    told.told = "conflict"
+                    outcome.result = "conflict"
                 except StorageError:
-                    told.told = "refused"
+                    outcome.result = "refused"
                 except CommitFateUnknownError as unknown:
-                    told.told, told.version = "unknown", unknown.version
+                    outcome.result, outcome.version = "unknown", unknown.version
                 except WriterDied:
-                    return  # told nothing: the process is gone
+                    return  # the process is gone before it got a result
 
         return work
 
@@ -194,22 +196,22 @@ def _is_commit(path: str) -> bool:
 
 
 def judge(store: MemoryStore, outcomes: list[Outcome], zombies: list[PutOutcome]) -> None:
-    landed: dict[str, list[int]] = {}
+    committed: dict[str, list[int]] = {}
     adds: dict[str, int] = {}
     commits = [file for file in store.list_from("_delta_log") if _is_commit(file.path)]
     for version, file in enumerate(commits):
         lines = [json.loads(line) for line in store.read(file.path).splitlines()]
-        landed.setdefault(lines[0]["commitInfo"]["txnId"], []).append(version)
+        committed.setdefault(lines[0]["commitInfo"]["txnId"], []).append(version)
         for line in lines[1:]:
             if "add" in line:
                 adds[line["add"]["path"]] = adds.get(line["add"]["path"], 0) + 1
     for outcome in outcomes:
-        at = landed.get(outcome.txn_id, [])
-        if outcome.told == "landed":
+        at = committed.get(outcome.txn_id, [])
+        if outcome.result == "committed":
             assert at == [outcome.version], "I1: acknowledged, so there exactly once, where it was said"
-        elif outcome.told in {"conflict", "refused"}:
-            assert at == [], "I6: it was said that nothing landed"
-        elif outcome.told == "unknown":
+        elif outcome.result in {"conflict", "refused"}:
+            assert at == [], "I6: the error says that nothing was committed"
+        elif outcome.result == "unknown":
             assert at in ([], [outcome.version]), "I2: at the one place that was named, or nowhere"
         else:
             assert len(at) <= 1, "I2: once or not at all"
@@ -242,7 +244,7 @@ class StoreWhoseCallsFail(FaultyStore):
 
 def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
     """What is wrong at the end of one schedule, a file that was acknowledged and is not there, or the other way round;
-    and how often writers were told what."""
+    and how often writers got which result."""
     chooser = random.Random(seed)
     clock = TestClock()
     store = MemoryStore(clock=clock)
@@ -250,25 +252,25 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
     DeltaLog(store, clock, random.Random(f"{seed}/creator")).begin(Operation(name="CREATE TABLE")).commit(
         [PLAIN, described]
     )
-    told: dict[str, str] = {}
+    results: dict[str, str] = {}
 
     def writer(number: int) -> Callable[[Callable[[], None]], None]:
         def work(hand_over: Callable[[], None]) -> None:
             held = StoreWhoseCallsFail(store, random.Random(f"{seed}/calls/{number}"), hand_over)
-            limits = RetryLimits(attempts_max=20, doubts_max=2, doubt_wait_ms_max=0)
+            limits = RetryLimits(attempts_max=20, unresolved_attempts_max=2, unresolved_wait_ms_max=0)
             table = DeltaLog(held, clock, random.Random(f"{seed}/{number}"), bounds=limits)
             for step in range(3):
                 name = f"w{number}-{step}"
-                told[name] = "nothing"
+                results[name] = "nothing"
                 try:
                     table.begin(Operation(name="WRITE")).commit([add(name)])
-                    told[name] = "landed"
+                    results[name] = "committed"
                 except CommitFateUnknownError:
-                    told[name] = "unknown"
+                    results[name] = "unknown"
                 except LogMovedOnError:
-                    told[name] = "moved on"
+                    results[name] = "moved on"
                 except StorageError:
-                    told[name] = "refused"
+                    results[name] = "refused"
 
         return work
 
@@ -276,7 +278,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
         table = DeltaLog(store, clock, random.Random(f"{seed}/keeper"))
         for step in range(6):
             clock.time_ms += 20 * DAY_MS
-            told[f"k{step}"] = "landed"
+            results[f"k{step}"] = "committed"
             table.begin(Operation(name="WRITE")).commit([add(f"k{step}")])
             hand_over()
 
@@ -285,20 +287,20 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
     live = set(files.columns("path")["path"].to_pylist())
     wrong = [
         f"{name}: {outcome}"
-        for name, outcome in told.items()
-        if outcome != "unknown" and (outcome == "landed") != (name in live)
+        for name, outcome in results.items()
+        if outcome != "unknown" and (outcome == "committed") != (name in live)
     ]
-    return wrong, Counter(told.values())
+    return wrong, Counter(results.values())
 
 
 def test_every_schedule_beside_clean_up_keeps_what_it_acknowledged() -> None:
     """Covers bugs B58 and B59."""
-    told: Counter[str] = Counter()
+    results: Counter[str] = Counter()
     for seed in range(60):
         wrong, outcomes = schedule_with_clean_up(seed)
         assert wrong == [], seed
-        told += outcomes
-    assert {"landed", "unknown", "moved on", "refused"} <= told.keys()
+        results += outcomes
+    assert {"committed", "unknown", "moved on", "refused"} <= results.keys()
 
 
 @pytest.mark.long
@@ -308,18 +310,18 @@ def test_many_schedules_beside_clean_up(seed: int) -> None:
     assert schedule_with_clean_up(seed)[0] == []
 
 
-def test_a_commit_that_is_not_looked_at_behind_its_put_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_without_the_check_after_its_put_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: what was put is taken for what readers read."""
-    monkeypatch.setattr(commit_loop, "check_landed", lambda *args, **facts: None)
+    monkeypatch.setattr(commit_loop, "check_commit_is_visible", lambda *args, **facts: None)
     assert any(schedule_with_clean_up(seed)[0] for seed in range(100))
 
 
-def test_a_fault_behind_the_put_that_is_a_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_after_the_put_that_is_raised_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a look behind the put, of which what fails is raised as it is."""
 
-    def look_unprotected(draft: CommitDraft, stopwatch: Stopwatch, **facts: Any) -> KeyboardInterrupt | None:
+    def look_unprotected(draft: CommitDraft, stopwatch: PutTimer, **facts: Any) -> KeyboardInterrupt | None:
         facts["context"].store.head(commit_path(draft.version))
-        return check_landed(draft, stopwatch, **facts)
+        return check_commit_is_visible(draft, stopwatch, **facts)
 
-    monkeypatch.setattr(commit_loop, "check_landed", look_unprotected)
+    monkeypatch.setattr(commit_loop, "check_commit_is_visible", look_unprotected)
     assert any(schedule_with_clean_up(seed)[0] for seed in range(100))

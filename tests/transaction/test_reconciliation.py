@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from anabranch.protocol.log_paths import commit_path
-from anabranch.transaction.conflicts.rebase_report import Reconciliation, parsed_versions, reconciliation_of, stretches
+from anabranch.transaction.conflicts.rebase_report import (
+    Reconciliation,
+    parsed_versions,
+    reconciliation_of,
+    version_ranges,
+)
 from anabranch.transaction.proposed_commit import Operation
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
@@ -22,7 +27,7 @@ def key(value: int) -> Where:
     return Where("k", "=", value)
 
 
-def told(ours: Statement, *winners: Statement, level: str = "WriteSerializable") -> dict[str, Any]:
+def tags_of(ours: Statement, *winners: Statement, level: str = "WriteSerializable") -> dict[str, Any]:
     """The tags of ours behind the winners."""
     scene = Scene(level, SIX[:3], SIX[3:])
     assert scene.meets(ours, *winners) is None
@@ -31,30 +36,30 @@ def told(ours: Statement, *winners: Statement, level: str = "WriteSerializable")
 
 
 def test_nobody_in_the_way() -> None:
-    assert told(Delete(key(0))) == {}
+    assert tags_of(Delete(key(0))) == {}
 
 
 def test_marks_that_went_through_compactions() -> None:
-    """By version, and only as many as are ours."""
+    """The rows are counted by version, and only those that ours deletes."""
     ours = Delete(Where("v", ">=", 4))
-    assert told(ours, Optimize()) == {"anabranch.landedAfter": "1", "anabranch.movedRows": '{"1":2}'}
-    assert told(ours, Optimize(), Delete(key(0)), Optimize((0,), rows_per_file=3)) == {
+    assert tags_of(ours, Optimize()) == {"anabranch.landedAfter": "1", "anabranch.movedRows": '{"1":2}'}
+    assert tags_of(ours, Optimize(), Delete(key(0)), Optimize((0,), rows_per_file=3)) == {
         "anabranch.landedAfter": "1-3",
         "anabranch.movedRows": '{"1":2,"3":2}',
     }
-    assert told(ours, Optimize((0,))) == {"anabranch.landedAfter": "1"}
+    assert tags_of(ours, Optimize((0,))) == {"anabranch.landedAfter": "1"}
 
 
-def test_rows_that_were_found_again() -> None:
-    assert told(Delete(Where("v", ">=", 4)), FOREIGN) == {
+def test_relocated_rows() -> None:
+    assert tags_of(Delete(Where("v", ">=", 4)), FOREIGN) == {
         "anabranch.landedAfter": "1",
         "anabranch.foundRows": '{"1":2}',
     }
 
 
 def test_vectors_that_were_united() -> None:
-    """In files that hide rows of winners too; not in one that only ours touches."""
-    assert told(Delete(Where("v", ">=", 2)), Delete(key(0)), Update(key(1), Change("v", 0, False))) == {
+    """Only files count in which a winner has hidden rows, too."""
+    assert tags_of(Delete(Where("v", ">=", 2)), Delete(key(0)), Update(key(1), Change("v", 0, False))) == {
         "anabranch.landedAfter": "1-2",
         "anabranch.unitedVectors": "1",
     }
@@ -63,12 +68,12 @@ def test_vectors_that_were_united() -> None:
 def test_appends_that_were_not_read() -> None:
     """Those that files cannot rule out; nothing is said where the level does not allow it."""
     high, low = Insert((Row(9, 9),)), Insert((Row(0, 0),))
-    assert told(Delete(Where("v", ">=", 5)), high, low, high) == {
+    assert tags_of(Delete(Where("v", ">=", 5)), high, low, high) == {
         "anabranch.landedAfter": "1-3",
         "anabranch.standsBefore": "1,3",
     }
-    assert told(Delete(Where("v", ">=", 5)), low, level="Serializable") == {"anabranch.landedAfter": "1"}
-    assert "anabranch.standsBefore" not in told(Insert((Row(1, 1),)), high)
+    assert tags_of(Delete(Where("v", ">=", 5)), low, level="Serializable") == {"anabranch.landedAfter": "1"}
+    assert "anabranch.standsBefore" not in tags_of(Insert((Row(1, 1),)), high)
 
 
 def test_appends_that_were_not_read_where_files_decide() -> None:
@@ -81,7 +86,7 @@ def test_appends_that_were_not_read_where_files_decide() -> None:
 
 
 def test_optimize_behind_deletes() -> None:
-    assert told(Optimize(), Delete(key(0)), Delete(Where("v", ">=", 4))) == {
+    assert tags_of(Optimize(), Delete(key(0)), Delete(Where("v", ">=", 4))) == {
         "anabranch.landedAfter": "1-2",
         "anabranch.carriedRows": "3",
     }
@@ -100,8 +105,8 @@ def test_optimize_that_leaves_a_part_out() -> None:
     }
 
 
-def test_told_anew_at_every_attempt() -> None:
-    """What an attempt had to do that landed nowhere is not counted twice."""
+def test_tags_are_made_at_every_attempt() -> None:
+    """The rebase of an attempt that was not committed is not counted twice."""
     scene = Scene("WriteSerializable", SIX[:3], SIX[3:])
     ours = scene.begins(Delete(key(4)))
     scene.lands(Optimize())
@@ -115,9 +120,9 @@ def test_told_anew_at_every_attempt() -> None:
 def test_read_as_written() -> None:
     how = Reconciliation(
         moved_rows={14: 3, 16: 2},
-        found_rows={15: 1},
+        relocated_rows={15: 1},
         united_vectors=2,
-        stands_before=(14, 15, 16, 20),
+        serialized_before=(14, 15, 16, 20),
         carried_rows=7,
         left_out_bins=1,
     )
@@ -130,20 +135,20 @@ def test_read_as_written() -> None:
     "text", ["", "{", "[1]", '{"a":1}', '{"1":-1}', '{"1":"x"}', "1" * 3_000, "5-", "-5", "1;2", "x", None, 7]
 )
 def test_tags_of_others(text: object) -> None:
-    """Whoever wrote them: what is not as ours says nothing."""
+    """A malformed tag is ignored, whichever engine wrote it."""
     names = ("movedRows", "foundRows", "unitedVectors", "standsBefore", "carriedRows", "leftOutBins")
     assert reconciliation_of({f"anabranch.{name}": text for name in names}) == Reconciliation()
 
 
 def test_stretches_of_versions() -> None:
-    assert stretches([]) == ""
-    assert stretches([5, 3, 4, 9]) == "3-5,9"
+    assert version_ranges([]) == ""
+    assert version_ranges([5, 3, 4, 9]) == "3-5,9"
     assert parsed_versions("3-5,9") == (3, 4, 5, 9)
     assert parsed_versions("0-999999999999") == (0, 999999999999)
-    assert stretches(range(0, 1_000, 2)).count(",") == 19
+    assert version_ranges(range(0, 1_000, 2)).count(",") == 19
     assert parsed_versions("9-3") == (9, 3)
 
 
 def test_a_reader_says_nothing_of_rows() -> None:
     """It hides none."""
-    assert told(InsertSelect(key(4), Change("k", 9, False)), Optimize()) == {"anabranch.landedAfter": "1"}
+    assert tags_of(InsertSelect(key(4), Change("k", 9, False)), Optimize()) == {"anabranch.landedAfter": "1"}

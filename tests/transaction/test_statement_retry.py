@@ -18,7 +18,7 @@ from anabranch.errors.commits import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from anabranch.transaction.statement_retry import FIRST_WAIT_MS_MAX, WAIT_MS_MAX, Attempt, re_executed
+from anabranch.transaction.statement_retry import FIRST_WAIT_MS_MAX, WAIT_MS_MAX, Attempt, execute_with_retries
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
 from concurrency.statements import Update
@@ -58,7 +58,7 @@ class Statement:
 
 def executed(statement: Statement, *, retries_max: int, clock: TestClock | None = None) -> str:
     clock = clock or TestClock()
-    return re_executed(statement, retries_max=retries_max, random=random.Random(0), sleep=clock.sleep_ms)
+    return execute_with_retries(statement, retries_max=retries_max, random=random.Random(0), sleep=clock.sleep_ms)
 
 
 def test_nobody_in_the_way() -> None:
@@ -72,7 +72,7 @@ def test_nobody_in_the_way() -> None:
 
 @pytest.mark.parametrize("kind", MENDED)
 def test_done_again(kind: type[DeltaConcurrentModificationException], caplog: pytest.LogCaptureFixture) -> None:
-    """The execution that lands knows what came before it, and the log says so."""
+    """The commit of the last execution records the executions before it."""
     statement = Statement(conflict(kind), conflict(kind, version=11))
     with caplog.at_level(logging.INFO, logger="anabranch.commit"):
         assert executed(statement, retries_max=2) == "done"
@@ -136,12 +136,13 @@ def test_increments_of_one_row_are_all_counted() -> None:
 
     def execution(attempt: Attempt) -> int:
         running = stale.pop() if attempt.number == 1 else scene.begins(increment)
-        landed = running.commit()
-        assert landed is not None
+        committed = running.commit()
+        assert committed is not None
         return attempt.number
 
     numbers = [
-        re_executed(execution, retries_max=3, random=random.Random(1), sleep=TestClock().sleep_ms) for _ in range(5)
+        execute_with_retries(execution, retries_max=3, random=random.Random(1), sleep=TestClock().sleep_ms)
+        for _ in range(5)
     ]
     assert numbers == [1, 2, 2, 2, 2]
     assert scene.rows == [Row(0, 5)]

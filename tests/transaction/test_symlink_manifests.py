@@ -24,9 +24,9 @@ def made(*files: AddFile, by: tuple[str, ...] = ("date",), properties: Mapping[s
 
 
 def manifests(one: Writer) -> dict[str, list[str]]:
-    """By path below their folder."""
-    found = one.store.list_tree(ROOT)
-    return {file.path.removeprefix(f"{ROOT}/"): one.store.read(file.path).decode().splitlines() for file in found}
+    """The lines of each manifest, by path below their folder."""
+    manifests = one.store.list_tree(ROOT)
+    return {file.path.removeprefix(f"{ROOT}/"): one.store.read(file.path).decode().splitlines() for file in manifests}
 
 
 def generate(one: Writer) -> dict[str, list[str]]:
@@ -59,7 +59,7 @@ def test_local_paths_say_so() -> None:
 
 @pytest.mark.parametrize("ending", ["%0A", "%0D", "%0D%0A", "%C2%85", "%E2%80%A8", "%0B", "%0C", "%1E"])
 def test_a_path_cannot_add_a_line(ending: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Covers attack "paths": who reads the manifest would open whatever stands on the second line."""
+    """Covers attack "paths": a reader of the manifest would open the path on the second line."""
     one = made(add(f"x{ending}file:/etc/passwd"), by=(), properties=ENABLED)
     with pytest.raises(ManifestLineError, match="line break") as refused:
         generate(one)
@@ -97,7 +97,7 @@ def test_vectors_and_column_mapping_are_refused() -> None:
     assert manifests(one) == manifests(mapped) == {}
 
 
-def test_each_commit_brings_the_partitions_that_it_changed_up_to_date() -> None:
+def test_a_commit_updates_the_partitions_that_it_changed() -> None:
     """And no others; a table that has no manifest yet, or new metadata, gets them all."""
     first, second = add("1", date="a"), add("2", date="b")
     one = made(first, second, properties=ENABLED)
@@ -117,7 +117,7 @@ def test_each_commit_brings_the_partitions_that_it_changed_up_to_date() -> None:
     assert sorted(manifests(one)) == ["date=__HIVE_DEFAULT_PARTITION__/manifest", "date=a/manifest"]
 
 
-def test_a_tombstone_that_does_not_tell_its_partition_brings_all_up_to_date() -> None:
+def test_a_tombstone_without_partition_values_updates_all_partitions() -> None:
     first, second = add("1", date="a"), add("2", date="b")
     one = made(first, second, properties=ENABLED)
     one.store.put(f"{ROOT}/date=b/manifest", b"stale\n")
@@ -127,7 +127,7 @@ def test_a_tombstone_that_does_not_tell_its_partition_brings_all_up_to_date() ->
 
 
 def test_a_manifest_that_cannot_be_written_only_logs(caplog: pytest.LogCaptureFixture) -> None:
-    """The commit has landed."""
+    """The commit is in the log."""
     one = writer()
     with caplog.at_level(logging.WARNING):
         one.commit([features("deletionVectors"), metadata(properties=ENABLED), add("x", vector="v")])

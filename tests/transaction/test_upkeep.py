@@ -38,12 +38,12 @@ from transaction.table_on_memory import (
 def test_checksum_follows_every_commit() -> None:
     table = created(add("a"))
     table.commit([SetTransaction(app_id="x", version=3), add("b")])
-    landed = table.begin("DELETE").commit([remove(add("a"))])
+    committed = table.begin("DELETE").commit([remove(add("a"))])
 
     for version in range(3):
         assert table.store.head(checksum_path(version)) is not None
-    assert verify_checksum(table.store, landed.snapshot) == []
-    assert landed.txn_id.encode() in table.store.read(checksum_path(2))
+    assert verify_checksum(table.store, committed.snapshot) == []
+    assert committed.txn_id.encode() in table.store.read(checksum_path(2))
     assert lint(table.store) == []
 
 
@@ -51,9 +51,9 @@ def test_checksum_is_of_our_version_though_others_landed_behind() -> None:
     table = created()
     ours = table.begin()
     rival_of(table).append(add("w"))
-    landed = ours.commit([add("a")])
+    committed = ours.commit([add("a")])
     rival_of(table, seed=7).append(add("w2"))
-    assert landed.snapshot.files.count == 2
+    assert committed.snapshot.files.count == 2
     assert lint(table.store) == []
 
 
@@ -65,10 +65,10 @@ def test_checkpoint_every_few_commits() -> None:
     written = [version for version in range(10) if table.store.head(checkpoint_path(version)) is not None]
     assert written == [4, 8]
     assert table.store.head(LAST_CHECKPOINT_PATH) is not None
-    anew = SnapshotCache(table.store, table.clock).latest()
-    assert anew.version == 9
-    assert anew.files.count == 9
-    assert anew.segment.checkpoint is not None
+    snapshot = SnapshotCache(table.store, table.clock).latest()
+    assert snapshot.version == 9
+    assert snapshot.files.count == 9
+    assert snapshot.segment.checkpoint is not None
 
 
 def test_v2_checkpoint_where_the_table_wants_it() -> None:
@@ -77,13 +77,13 @@ def test_v2_checkpoint_where_the_table_wants_it() -> None:
     table = created(protocol=protocol, described=described)
     table.append(add("a"))
     table.append(add("b"))
-    anew = SnapshotCache(table.store, table.clock).latest()
-    assert anew.segment.checkpoint is not None
-    assert anew.files.count == 2
+    snapshot = SnapshotCache(table.store, table.clock).latest()
+    assert snapshot.segment.checkpoint is not None
+    assert snapshot.files.count == 2
 
 
 def test_old_history_goes_after_a_checkpoint() -> None:
-    """Covers fault F43: what goes is what nobody may ask for any more, and a failure is nobody's."""
+    """Covers fault F43: only versions are removed that no reader may read any more, and a failure fails no commit."""
     described = with_properties(metadata(), checkpointInterval="4", logRetentionDuration="interval 10 days")
     described = with_properties(described, deletedFileRetentionDuration="interval 1 days")
     table = created(described=described)
@@ -108,7 +108,7 @@ def test_history_stays_where_the_table_says_so() -> None:
 
 
 def test_a_clock_that_is_ahead_leaves_the_history(tmp_path: Path) -> None:
-    """Covers fault F28: storage says when our commit landed."""
+    """Covers fault F28: the storage's time of our commit counts."""
     root = str(tmp_path / "t")
     ahead = TestClock(4_000_000_000_000)
     table = DeltaLog(LocalStore(root), ahead, random.Random(1))

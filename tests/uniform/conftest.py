@@ -1,4 +1,4 @@
-"""Tables on disk that Iceberg's readers are asked for, written without Spark."""
+"""Tables on disk for Iceberg's readers, written without Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import StructType
 
-from anabranch.cli.rows.arrow_types import by_position, file_schema, fit, row_schema
+from anabranch.cli.rows.arrow_conversion import by_position, fit
+from anabranch.cli.rows.arrow_types import file_schema, row_schema
 from anabranch.clock import SystemClock
 from anabranch.commands.definition.table_definition import TableDefinition, altered_table, define_table
 from anabranch.protocol.actions import AddFile
@@ -66,7 +67,7 @@ class UniformTable:
         return adds
 
     def replace(self, removed: Sequence[AddFile], *rows: Mapping[str, Any], data_change: bool = True) -> list[AddFile]:
-        """As DELETE, UPDATE and OPTIMIZE do without deletion vectors."""
+        """Remove files and write rows, as DELETE, UPDATE and OPTIMIZE do without deletion vectors."""
         gone = [removal(add, removed_at_ms=1, data_change=data_change) for add in removed]
         adds = [msgspec.structs.replace(add, data_change=data_change) for add in self.written(*rows)] if rows else []
         self.commit([*gone, *adds], "UPDATE" if data_change else "OPTIMIZE")
@@ -121,7 +122,7 @@ class UniformTable:
         return int((self.root / "metadata" / "version-hint.text").read_text())
 
     def iceberg(self, version: int | None = None) -> Any:
-        """As pyiceberg opens it."""
+        """The table as pyiceberg opens it."""
         from pyiceberg.table import StaticTable
 
         number = self.hint if version is None else version

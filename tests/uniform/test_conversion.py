@@ -37,7 +37,7 @@ from pyspark.sql.types import (
 
 from anabranch.errors.other_formats import IcebergCompatError, PyIcebergMissingError
 from anabranch.errors.schema import InvalidColumnMappingError
-from anabranch.uniform.conversion import convert
+from anabranch.uniform.conversion import convert_to_iceberg
 from anabranch.uniform.iceberg_schema import iceberg_schema
 from anabranch.uniform.table_metadata import METADATA_KEPT_MAX
 from interop.readers import read_iceberg_by_duckdb
@@ -75,7 +75,7 @@ def test_rows_of_every_version_are_those_of_the_table(uniform: Any) -> None:
     properties = uniform.iceberg().properties
     assert properties["delta-version"] == "5"
     assert properties["delta-timestamp"] == str(uniform.snapshot.timestamp_ms)
-    operations = [each.summary.operation.value for each in uniform.iceberg().snapshots()]
+    operations = [snapshot.summary.operation.value for snapshot in uniform.iceberg().snapshots()]
     assert operations == ["append", "append", "append", "overwrite", "replace", "delete"]
     summary = uniform.iceberg(4).current_snapshot().summary
     assert (summary["total-data-files"], summary["total-records"], summary["deleted-data-files"]) == ("2", "2", "1")
@@ -126,12 +126,12 @@ def test_values_of_every_type(uniform: Any) -> None:
     }
     empty = dict.fromkeys(full) | {"id": 2}
     uniform.append(full, empty)
-    found = read_by_duckdb(uniform.root)
-    assert found == [full, empty]
+    rows = read_by_duckdb(uniform.root)
+    assert rows == [full, empty]
     assert by_id(uniform.iceberg().scan().to_arrow().to_pylist(maps_as_pydicts="strict"))[0] == full
 
 
-def test_partitions_are_told_apart_and_renamed(uniform: Any) -> None:
+def test_partitions_are_distinguished_and_renamed(uniform: Any) -> None:
     schema = struct(("id", LongType()), ("p", StringType()), ("day", DateType()), ("at", TimestampType()))
     uniform.create(schema, partitioned_by=["p", "day", "at"])
     at = datetime.datetime(2024, 1, 1, 1, 2, 3, 456789, tzinfo=UTC)
@@ -164,18 +164,22 @@ def test_columns_come_and_get_other_names(uniform: Any) -> None:
     uniform.append({"id": 2, "title": "b", "name": [7]})
     expected = [{"id": 1, "title": "a", "name": None}, {"id": 2, "title": "b", "name": [7]}]
     assert read_by_duckdb(uniform.root) == expected
-    schemas = {each.schema_id: [field.name for field in each.fields] for each in uniform.iceberg().schemas().values()}
+    schemas = {
+        schema.schema_id: [field.name for field in schema.fields] for schema in uniform.iceberg().schemas().values()
+    }
     assert schemas == {0: ["id", "name"], 1: ["id", "title", "name"]}
 
 
 def entries(uniform: Any, version: int | None = None) -> list[Any]:
     table = uniform.iceberg(version)
     return [
-        entry for each in table.current_snapshot().manifests(table.io) for entry in each.fetch_manifest_entry(table.io)
+        entry
+        for manifest in table.current_snapshot().manifests(table.io)
+        for entry in manifest.fetch_manifest_entry(table.io)
     ]
 
 
-def test_only_exact_bounds_are_told(uniform: Any) -> None:
+def test_only_exact_bounds_are_written(uniform: Any) -> None:
     long = "x" * 40
     uniform.create(EVERY_TYPE)
     uniform.append(
@@ -193,13 +197,13 @@ def test_only_exact_bounds_are_told(uniform: Any) -> None:
     file, table = entry.data_file, uniform.iceberg()
     from pyiceberg.conversions import from_bytes
 
-    def told(bounds: dict[int, bytes]) -> dict[str, Any]:
-        found = {number: table.schema().find_field(number) for number in bounds}
-        return {field.name: from_bytes(field.field_type, bounds[number]) for number, field in found.items()}
+    def decoded(bounds: dict[int, bytes]) -> dict[str, Any]:
+        fields = {number: table.schema().find_field(number) for number in bounds}
+        return {field.name: from_bytes(field.field_type, bounds[number]) for number, field in fields.items()}
 
     low = {"id": 2, "t": "b", "d": -0.0, "small": decimal.Decimal("1.50"), "x": 3}
-    assert {name: value for name, value in told(file.lower_bounds).items() if name != "day"} == low
-    assert set(told(file.upper_bounds)) == {"id", "d", "small", "day", "x"}
+    assert {name: value for name, value in decoded(file.lower_bounds).items() if name != "day"} == low
+    assert set(decoded(file.upper_bounds)) == {"id", "d", "small", "day", "x"}
     assert file.record_count == 2
     assert file.null_value_counts[1] == 0
     assert file.null_value_counts[table.schema().find_field("yes").field_id] == 2
@@ -211,7 +215,7 @@ def test_manifests_are_kept_as_long_as_their_files_are(uniform: Any) -> None:
 
     def manifests() -> list[str]:
         table = uniform.iceberg()
-        return [each.manifest_path for each in table.current_snapshot().manifests(table.io)]
+        return [manifest.manifest_path for manifest in table.current_snapshot().manifests(table.io)]
 
     before = manifests()
     uniform.replace(adds[1:2], {"id": 10, "name": "b"})
@@ -224,7 +228,7 @@ def test_manifests_are_kept_as_long_as_their_files_are(uniform: Any) -> None:
 
 
 def test_files_that_come_back_are_counted_once(uniform: Any) -> None:
-    """As RESTORE brings them, and as whoever changes tags or statistics adds them again."""
+    """RESTORE adds them again, and so does a commit that changes tags or statistics."""
     uniform.create(PLAIN)
     (first,) = uniform.append({"id": 1, "name": "a"})
     uniform.replace([first], {"id": 2, "name": "b"})
@@ -235,8 +239,8 @@ def test_files_that_come_back_are_counted_once(uniform: Any) -> None:
     assert uniform.iceberg().current_snapshot().summary["total-data-files"] == "2"
 
 
-def test_ids_of_rows_in_files_are_in_nobodys_way(uniform: Any) -> None:
-    """What row tracking keeps in files is no column of the table, and carries no id."""
+def test_ids_of_rows_in_files_do_not_disturb_readers(uniform: Any) -> None:
+    """The columns of row tracking in files are not in the table's schema, and have no id."""
     uniform.create(PLAIN, properties={**UNIFORM, "delta.enableRowTracking": "true"})
     (add,) = uniform.written({"id": 1, "name": "a"})
     path = uniform.root / add.path
@@ -249,8 +253,8 @@ def test_ids_of_rows_in_files_are_in_nobodys_way(uniform: Any) -> None:
     assert read_by_duckdb(uniform.root) == uniform.rows() == [{"id": 1, "name": "a"}]
 
 
-def test_a_version_left_out_is_made_up_for(uniform: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """A failed conversion fails no commit, and the next one tells of all rows."""
+def test_the_next_version_includes_one_that_was_not_converted(uniform: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A failed conversion fails no commit, and the next one includes all rows."""
     uniform.create(PLAIN)
     uniform.append({"id": 1, "name": "a"})
     metadata = uniform.root / "metadata"
@@ -263,22 +267,23 @@ def test_a_version_left_out_is_made_up_for(uniform: Any, caplog: pytest.LogCaptu
     (uniform.root / "aside").rename(metadata)
     uniform.append({"id": 3, "name": "c"})
     assert [row["id"] for row in by_id(uniform.rows())] == [1, 2, 3]
-    assert [each.summary["delta-version"] for each in uniform.iceberg().snapshots()] == ["0", "1", "3"]
+    versions = [snapshot.summary["delta-version"] for snapshot in uniform.iceberg().snapshots()]
+    assert versions == ["0", "1", "3"]
 
 
 @pytest.mark.parametrize("harm", ["nonsense", "no version", "another table"])
-def test_what_cannot_be_followed_is_written_anew(uniform: Any, harm: str) -> None:
+def test_metadata_that_cannot_be_used_is_rebuilt(uniform: Any, harm: str) -> None:
     uniform.create(PLAIN)
     uniform.append({"id": 1, "name": "a"})
     path = uniform.root / "metadata" / "v1.metadata.json"
-    told = json.loads(path.read_text())
+    metadata = json.loads(path.read_text())
     if harm == "nonsense":
         path.write_text("{")
     elif harm == "no version":
-        told["properties"]["delta-version"] = "?"
-        path.write_text(json.dumps(told))
+        metadata["properties"]["delta-version"] = "?"
+        path.write_text(json.dumps(metadata))
     else:
-        path.write_text(json.dumps({**told, "table-uuid": "00000000-0000-4000-8000-000000000000"}))
+        path.write_text(json.dumps({**metadata, "table-uuid": "00000000-0000-4000-8000-000000000000"}))
     uniform.append({"id": 2, "name": "b"})
     assert [row["id"] for row in by_id(uniform.rows())] == [1, 2]
 
@@ -287,21 +292,21 @@ def test_two_writers_of_one_version_leave_one(uniform: Any) -> None:
     uniform.create(PLAIN)
     uniform.append({"id": 1, "name": "a"})
     snapshot = uniform.snapshot
-    assert convert(uniform.store, snapshot, random=random.Random(1)) is None
+    assert convert_to_iceberg(uniform.store, snapshot, random=random.Random(1)) is None
     (uniform.root / "metadata" / "v1.metadata.json").unlink()
-    again = convert(uniform.store, snapshot, random=random.Random(2))
+    again = convert_to_iceberg(uniform.store, snapshot, random=random.Random(2))
     assert again is not None
-    assert not again.anew
+    assert not again.rebuilt
     assert by_id(uniform.rows()) == [{"id": 1, "name": "a"}]
 
 
 def test_a_late_writer_does_not_set_readers_back(uniform: Any) -> None:
-    """A landed version 1 and was slow; by the time it converts, B has published version 2."""
+    """A committed version 1 and is slow; by the time it converts, B has published version 2."""
     uniform.create(PLAIN)
     uniform.append({"id": 1, "name": "a"})
     late = uniform.snapshot
     uniform.append({"id": 2, "name": "b"})
-    assert convert(uniform.store, late, random=random.Random(1)) is None
+    assert convert_to_iceberg(uniform.store, late, random=random.Random(1)) is None
     assert uniform.hint == 2
 
 
@@ -310,12 +315,12 @@ def test_old_metadata_goes_with_what_is_its_alone(uniform: Any) -> None:
     adds: list[Any] = []
     for i in range(METADATA_KEPT_MAX + 5):
         adds = uniform.replace(adds[:1], {"id": i, "name": "a"}) if adds else uniform.append({"id": i, "name": "a"})
-    there = {each.name for each in (uniform.root / "metadata").iterdir() if not each.name.startswith(".")}
+    there = {file.name for file in (uniform.root / "metadata").iterdir() if not file.name.startswith(".")}
     assert len([name for name in there if name.endswith(".metadata.json")]) == METADATA_KEPT_MAX
     table = uniform.iceberg()
     assert len(table.snapshots()) == METADATA_KEPT_MAX
-    used = {each.manifest_list for each in table.snapshots()}
-    used |= {each.manifest_path for shot in table.snapshots() for each in shot.manifests(table.io)}
+    used = {snapshot.manifest_list for snapshot in table.snapshots()}
+    used |= {manifest.manifest_path for snapshot in table.snapshots() for manifest in snapshot.manifests(table.io)}
     stored = {f"{table.location()}/metadata/{name}" for name in there if name.endswith(".avro")}
     assert used == stored
     assert len(uniform.rows()) == 1

@@ -69,11 +69,11 @@ def broken(
         partition_columns=("c0",) if types else (),
         supports_vectors=vectors,
     )
-    found = list(broken_rules(table, old_partition_columns=old, table="t"))
-    for error in found:
+    errors = list(broken_rules(table, old_partition_columns=old, table="t"))
+    for error in errors:
         assert "t (IcebergCompatV" in error.explain()
         assert error.condition.startswith("DELTA_ICEBERG_COMPAT_VIOLATION.")
-    return [type(error) for error in found]
+    return [type(error) for error in errors]
 
 
 def test_a_table_without_the_properties_may_be_anything() -> None:
@@ -98,7 +98,7 @@ def test_the_versions_differ_in_vectors_and_nested_types() -> None:
     nested = ArrayType(StructType([StructField("m", MapType(StringType(), LongType()))]))
     assert broken({V2: "true", **MAPPED}, nested, vectors=True) == []
     assert broken({V1: "true", **MAPPED}, LongType(), vectors=True) == [IcebergCompatVectorsError]
-    # Each field is told once: the array, and the map within it.
+    # One error for each type: the array, and the map within it.
     assert broken({V1: "true", **MAPPED}, nested) == [IcebergCompatTypeError, IcebergCompatTypeError]
     assert broken({V1: "true", V2: "true", **MAPPED}, LongType()) == [IcebergCompatVersionsError]
 

@@ -1,1 +1,1 @@
-"""Programs written for delta-spark, unchanged: sessions enable themselves, `delta` is answered, the jar is left out."""
+"""Programs written for delta-spark run unchanged: sessions enable themselves, `delta` is ours, no jar is loaded."""

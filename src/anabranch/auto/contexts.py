@@ -1,4 +1,4 @@
-"""Spark's JVM starts without the settings that ask for the delta-spark jar, wherever they come from."""
+"""Spark's JVM starts without the settings that load the delta-spark jar, whether from code, environment or files."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.auto.enabled_sessions import PURPOSE
-from anabranch.auto.jar_settings import JAR_SETTINGS, submit_arguments_without_jar, tell, without_jar
+from anabranch.auto.jar_settings import JAR_SETTINGS, submit_arguments_without_jar, warn_of, without_jar
 from anabranch.patches import patch
 
 _SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 
 def watch_contexts(module: Any) -> None:
-    """Wrap the one place of `pyspark.core.context` that all ways to a JVM and to a SparkContext lead through."""
+    """Wrap `SparkContext._ensure_initialized`, which every start of a JVM or of a SparkContext calls."""
 
     def replace(bound: Any) -> Any:
         original = bound.__func__
@@ -23,10 +23,10 @@ def watch_contexts(module: Any) -> None:
         @functools.wraps(original)
         def ensure_initialized(cls: Any, instance: Any = None, gateway: Any = None, conf: Any = None) -> None:
             left_out = [*_clean_environment(), *(_clean_conf(conf) if conf is not None else ())]
-            tell(left_out)
+            warn_of(left_out)
             original(cls, instance, gateway, conf)
-            # spark-submit and spark-defaults.conf speak through the properties of the JVM.
-            tell(_clean_properties(cls._jvm))
+            # Settings of spark-submit and of spark-defaults.conf are properties of the JVM.
+            warn_of(_clean_properties(cls._jvm))
 
         return classmethod(ensure_initialized)
 
@@ -41,7 +41,7 @@ def _clean_environment() -> list[str]:
 
 
 def _clean_conf(conf: Any) -> list[str]:
-    """In the object that the caller made, as it is read again when the JVM is up."""
+    """Changes the caller's own object, since PySpark reads it again when the JVM is up."""
 
     def remove(key: str) -> None:
         if conf._jconf is not None:
@@ -58,16 +58,16 @@ def _clean_properties(jvm: Any) -> list[str]:
 
 
 def _clean(get: Callable[[str], str | None], put: Callable[[str, str], Any], remove: Callable[[str], Any]) -> list[str]:
-    """Takes what asks for the jar out of a store of settings; gives what was left out."""
-    found: list[str] = []
+    """Remove the entries that load the jar from a store of settings, and return them."""
+    removed: list[str] = []
     for key in JAR_SETTINGS:
         value = get(key)
         if value is None:
             continue
         changed, left_out = without_jar(key, value)
-        found += left_out
+        removed += left_out
         if left_out and changed is not None:
             put(key, changed)
         elif left_out:
             remove(key)
-    return found
+    return removed

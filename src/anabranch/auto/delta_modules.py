@@ -1,4 +1,4 @@
-"""The modules of delta-spark's Python package, by their names, with what anabranch has for each."""
+"""The modules of delta-spark's Python package by name, and the contents that anabranch gives each of them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 logger = logging.getLogger("anabranch.auto")
 
 DELTA_VERSION = "4.4.1"
-"""The delta-spark whose names these modules have."""
+"""The release of delta-spark whose names these modules have."""
 
 
 def top_spec(installed: ModuleSpec | None) -> ModuleSpec | None:
-    """How to load `delta`; None where `installed` is a module of somebody else that happens to have the name."""
-    # A folder of that name with no __init__.py, such as one full of tables, is nobody's module.
+    """The spec of `delta`; None where `installed` is another library's module of the same name."""
+    # A folder of that name without __init__.py, such as a folder of tables, is not a module.
     if installed is not None and installed.has_location:
         if not _is_delta_spark(installed):
             return None
@@ -28,9 +28,9 @@ def top_spec(installed: ModuleSpec | None) -> ModuleSpec | None:
 
 
 def spec_below(name: str) -> ModuleSpec | None:
-    """How to load `delta.tables` and its like, where `delta` is ours."""
-    above = getattr(sys.modules.get("delta"), "__loader__", None)
-    return _spec(name) if isinstance(above, _DeltaLoader) and name in CONTENTS else None
+    """The spec of a submodule such as `delta.tables`, if `delta` is ours."""
+    loader = getattr(sys.modules.get("delta"), "__loader__", None)
+    return _spec(name) if isinstance(loader, _DeltaLoader) and name in CONTENTS else None
 
 
 def _is_delta_spark(spec: ModuleSpec) -> bool:
@@ -43,10 +43,10 @@ def _spec(name: str) -> ModuleSpec:
 
 
 class _DeltaLoader(Loader):
-    """Fills a module with names of ours."""
+    """Fills a module with names of anabranch."""
 
     def create_module(self, spec: ModuleSpec) -> None:  # noqa: ARG002 - the signature of a loader
-        """Python's own kind of module will do."""
+        """None, so that Python creates the module."""
         return
 
     def exec_module(self, module: ModuleType) -> None:
@@ -61,7 +61,7 @@ def _top() -> dict[str, Any]:
 
 
 def _tables() -> dict[str, Any]:
-    """With what is imported there: scripts say `from delta.tables import *` and use it."""
+    """The names include those that `delta.tables` imports, since scripts get them by `from delta.tables import *`."""
     # PySpark may be in the middle of its own import when this module is loaded.
     import dataclasses  # noqa: PLC0415
     import typing  # noqa: PLC0415
@@ -107,12 +107,12 @@ def _typing() -> dict[str, Any]:
 
     from pyspark.sql import Column  # noqa: PLC0415 - as above
 
-    either = typing.Union[str, Column]  # noqa: UP007 - these are values, and the old spelling is what is printed
+    text_or_column = typing.Union[str, Column]  # noqa: UP007 - these are values, and are printed in the old spelling
     return {
-        "ExpressionOrColumn": either,
-        "OptionalExpressionOrColumn": typing.Optional[either],  # noqa: UP045
-        "ColumnMapping": dict[str, either],
-        "OptionalColumnMapping": typing.Optional[dict[str, either]],  # noqa: UP045
+        "ExpressionOrColumn": text_or_column,
+        "OptionalExpressionOrColumn": typing.Optional[text_or_column],  # noqa: UP045
+        "ColumnMapping": dict[str, text_or_column],
+        "OptionalColumnMapping": typing.Optional[dict[str, text_or_column]],  # noqa: UP045
     }
 
 
@@ -121,7 +121,7 @@ def _connect() -> dict[str, Any]:
 
 
 def configure_spark_with_delta_pip(spark_session_builder: Any, extra_packages: Sequence[str] | None = None) -> Any:
-    """The builder, with `extra_packages` to be fetched from Maven if there are any; Delta needs none."""
+    """The builder, with `extra_packages` in `spark.jars.packages` if there are any; Delta itself needs none."""
     if extra_packages:
         return spark_session_builder.config("spark.jars.packages", ",".join(extra_packages))
     return spark_session_builder
@@ -144,6 +144,6 @@ CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "delta.tables": _tables,
     "delta.version": lambda: {"__version__": DELTA_VERSION},
 }
-"""What to put into each module."""
+"""A function for each module that returns the module's names and their values."""
 
 _PACKAGES = {"delta", "delta.connect", "delta.exceptions"}

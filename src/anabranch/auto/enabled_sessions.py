@@ -1,8 +1,8 @@
-"""Every Spark session of the process is enabled as soon as it exists, whoever makes it.
+"""Every Spark session of the process is enabled as soon as it exists.
 
-A builder gives its options to a session only after it has made it, and on the way to a Connect session it may
-make a classic one for itself. So what is made while a builder is at work waits, and what the builder returns is
-enabled; any other session is enabled at the end of its `__init__`.
+A builder applies its options to a session only after it has created it, and before a Connect session it may create a
+classic one for itself. So sessions created inside a builder are not enabled at once: the one that the builder returns
+is. Any other session is enabled at the end of its `__init__`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from anabranch.auto.jar_settings import JAR_SETTINGS, tell, without_jar
+from anabranch.auto.jar_settings import JAR_SETTINGS, warn_of, without_jar
 from anabranch.patches import patch
 
 logger = logging.getLogger("anabranch.auto")
 
 PURPOSE = "programs for delta-spark"
-"""Whoever switches `auto` on for a process keeps it to the end."""
+"""The purpose of these patches. They are never undone: `auto` stays on until the process ends."""
 
 
 def wrap(cls: type, name: str, around: Callable[[Any, Callable[[], Any]], Any]) -> None:
-    """Have `around(self, call)` answer for the method, where `call()` is the method as it was."""
+    """Replace a method by `around(self, call)`, where `call()` calls the original method."""
 
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -38,15 +38,15 @@ def wrap(cls: type, name: str, around: Callable[[Any, Callable[[], Any]], Any]) 
 
 _BUILDER_METHODS = ("getOrCreate", "create")
 _COPYING_METHODS = ("newSession", "cloneSession")
-"""Of Connect, where newer versions of PySpark have them; they do not call `__init__`."""
+"""Methods of Connect sessions in newer releases of PySpark, which do not call `__init__`."""
 
 _enabled: set[str] = set()
-"""Identities of sessions."""
+"""The ids of the sessions that are enabled."""
 
 
 class _Thread(threading.local):
     busy = False
-    """A builder is at work, or `enable`, which may make sessions of its own."""
+    """Whether a builder is running, or `enable`, which may create sessions of its own."""
 
 
 _thread = _Thread()
@@ -54,7 +54,7 @@ _thread = _Thread()
 
 def watch_sessions(module: Any) -> None:
     """Wrap the classes of `pyspark.sql.session`."""
-    wrap(module.SparkSession, "__init__", _make)
+    wrap(module.SparkSession, "__init__", _init)
     for name in _BUILDER_METHODS:
         wrap(module.SparkSession.Builder, name, _build)
 
@@ -68,27 +68,27 @@ def watch_connect_sessions(module: Any) -> None:
 
 
 def enable_once(spark: Any) -> None:
-    """`anabranch.enable`, unless this is another Python object for a session that is enabled."""
+    """Call `anabranch.enable`, unless the session is enabled already, perhaps as another Python object."""
     if _thread.busy:
         return
-    # Whoever watches an import of PySpark cannot import PySpark; who has a session can.
+    # This module is loaded during the import of PySpark; once there is a session, PySpark can be imported.
     import anabranch  # noqa: PLC0415
     from anabranch.errors.environment import ServerWithoutDeltaError  # noqa: PLC0415
     from anabranch.spark.gateway.session_identity import identity, is_connect  # noqa: PLC0415
 
     with _busy():
-        known = spark.session_id if is_connect(spark) else identity(spark)
-        if known in _enabled:
+        session_id = spark.session_id if is_connect(spark) else identity(spark)
+        if session_id in _enabled:
             return
         try:
             anabranch.enable(spark)
         except ServerWithoutDeltaError as error:
-            # The program may have no use for Delta tables in this session; where it has, the server refuses them.
+            # The program may not use Delta tables in this session; if it does, the server refuses them.
             logger.warning("%s", error)
-        _enabled.add(known)
+        _enabled.add(session_id)
 
 
-def _make(session: Any, call: Callable[[], Any]) -> None:
+def _init(session: Any, call: Callable[[], Any]) -> None:
     call()
     enable_once(session)
 
@@ -97,7 +97,7 @@ def _build(builder: Any, call: Callable[[], Any]) -> Any:
     # As in `enable_once`.
     from anabranch.spark.java_check import starting_java  # noqa: PLC0415
 
-    tell(_clean_options(builder._options))
+    warn_of(_clean_options(builder._options))
     with _busy(), starting_java():
         session = call()
     enable_once(session)
@@ -111,15 +111,15 @@ def _copy(_: Any, call: Callable[[], Any]) -> Any:
 
 
 def _clean_options(options: dict[str, Any]) -> list[str]:
-    found: list[str] = []
+    removed: list[str] = []
     for key in JAR_SETTINGS.keys() & options.keys():
         changed, left_out = without_jar(key, str(options[key]))
-        found += left_out
+        removed += left_out
         if left_out and changed is not None:
             options[key] = changed
         elif left_out:
             del options[key]
-    return sorted(found)
+    return sorted(removed)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
-"""The import hook: PySpark's modules are wrapped as they are loaded, and `delta` is answered by us.
+"""The import hook: PySpark's modules are wrapped as they are loaded, and `delta` is a module of anabranch.
 
-Nothing here, or in what it imports at its top, imports PySpark: this runs while PySpark is being imported.
+Neither this module nor those that it imports at its top import PySpark: it runs during the import of PySpark.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ WATCHED: dict[str, Callable[[Any], None]] = {
     "pyspark.sql.session": enabled_sessions.watch_sessions,
     "pyspark.sql.connect.session": enabled_sessions.watch_connect_sessions,
 }
-"""What is done with a module when it has been loaded."""
+"""The function that is called with a module once it is loaded, by the module's name."""
 
 
 def install() -> None:
-    """From now on sessions of this process enable themselves. Calling it again changes nothing."""
+    """Have all later sessions of this process enable themselves. Calling it again changes nothing."""
     if any(isinstance(finder, AutoFinder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, AutoFinder())
@@ -33,24 +33,24 @@ def install() -> None:
 
 
 class AutoFinder:
-    """Stands before all other finders and lets them find what it does not answer itself."""
+    """The first of all finders, which leaves all modules but its own to the others."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """A spec for `delta` and for the modules that are watched; None for all others."""
         if name == "delta":
-            return delta_modules.top_spec(self._found_by_others(name, path, target))
+            return delta_modules.top_spec(self._spec_of_others(name, path, target))
         if name.startswith("delta."):
             return delta_modules.spec_below(name)
         watch = WATCHED.get(name)
-        spec = self._found_by_others(name, path, target) if watch is not None else None
+        spec = self._spec_of_others(name, path, target) if watch is not None else None
         if watch is None or spec is None or spec.loader is None:
             return None
         spec.loader = _WatchingLoader(spec.loader, watch)
         return spec
 
-    def _found_by_others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    def _spec_of_others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(name, path, target) if find is not None else None
@@ -60,15 +60,15 @@ class AutoFinder:
 
 
 class _WatchingLoader(Loader):
-    """Loads as another loader does, steps aside, and then acts on the module."""
+    """Loads a module by another loader, restores that loader on it, and then calls `watch` with the module."""
 
     def __init__(self, loader: Any, watch: Callable[[Any], None]) -> None:
         self._loader = loader
         self._watch = watch
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._loader

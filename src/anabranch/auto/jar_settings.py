@@ -1,4 +1,4 @@
-"""Which settings of Spark ask for the delta-spark jar, and what is left of them without it."""
+"""The settings of Spark that load the delta-spark jar, and their values without it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLUGINS = ("org.apache.spark.sql.connect.delta.", "io.delta.connect.")
 
 
 def _is_package(entry: str) -> bool:
-    """Delta Sharing reads what somebody shares over HTTP: another thing, which we do not do."""
+    """Delta Sharing, which reads tables over HTTP, is another library, and anabranch does not replace it."""
     group, _, artifact = entry.partition(":")
     return group == "io.delta" and not artifact.startswith("delta-sharing")
 
@@ -43,28 +43,28 @@ JAR_SETTINGS: Mapping[str, Callable[[str], bool]] = {
     "spark.connect.extensions.relation.classes": _is_plugin,
     "spark.connect.extensions.command.classes": _is_plugin,
 }
-"""Settings that can ask for the jar, each a list parted by commas, with which of its entries do."""
+"""The settings that can load the jar. Each is a comma-separated list; the function says which entries load the jar."""
 
 _SUBMIT_OPTIONS = {"--packages": "spark.jars.packages", "--jars": "spark.jars"}
 _CONF_OPTIONS = {"--conf", "-c"}
 
-_told: set[str] = set()
+_warned_of: set[str] = set()
 
 
 def without_jar(key: str, value: str) -> tuple[str | None, list[str]]:
-    """What is left of a setting, None where nothing is, and what asked for the jar, each as `key=entry`."""
-    asks = JAR_SETTINGS.get(key)
-    if asks is None:
+    """The setting's value without the jar, None if that is empty, and the entries that load the jar, as `key=entry`."""
+    loads_jar = JAR_SETTINGS.get(key)
+    if loads_jar is None:
         return value, []
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
-    left_out = [f"{key}={entry}" for entry in entries if asks(entry)]
+    left_out = [f"{key}={entry}" for entry in entries if loads_jar(entry)]
     if not left_out:
         return value, []
-    return ",".join(entry for entry in entries if not asks(entry)) or None, left_out
+    return ",".join(entry for entry in entries if not loads_jar(entry)) or None, left_out
 
 
 def submit_arguments_without_jar(arguments: str) -> tuple[str, list[str]]:
-    """The same for the options of spark-submit in one line, as `PYSPARK_SUBMIT_ARGS` has them."""
+    """The same for a line of spark-submit's options, as in `PYSPARK_SUBMIT_ARGS`."""
     kept: list[str] = []
     left_out: list[str] = []
     words = iter(shlex.split(arguments))
@@ -73,27 +73,27 @@ def submit_arguments_without_jar(arguments: str) -> tuple[str, list[str]]:
         if option not in _SUBMIT_OPTIONS and option not in _CONF_OPTIONS:
             kept.append(word)
             continue
-        given = value if joined else next(words, "")
-        changed, asked = _option_without_jar(option, given)
-        left_out += asked
-        if not asked:
-            kept += [word] if joined else [word, given]
+        argument = value if joined else next(words, "")
+        changed, entries = _option_without_jar(option, argument)
+        left_out += entries
+        if not entries:
+            kept += [word] if joined else [word, argument]
         elif changed is not None:
             kept += [f"{option}={changed}"] if joined else [option, changed]
     return (shlex.join(kept), left_out) if left_out else (arguments, [])
 
 
-def _option_without_jar(option: str, given: str) -> tuple[str | None, list[str]]:
+def _option_without_jar(option: str, argument: str) -> tuple[str | None, list[str]]:
     if option in _SUBMIT_OPTIONS:
-        return without_jar(_SUBMIT_OPTIONS[option], given)
-    key, _, value = given.partition("=")
-    changed, asked = without_jar(key, value)
-    return (None if changed is None else f"{key}={changed}"), asked
+        return without_jar(_SUBMIT_OPTIONS[option], argument)
+    key, _, value = argument.partition("=")
+    changed, left_out = without_jar(key, value)
+    return (None if changed is None else f"{key}={changed}"), left_out
 
 
-def tell(left_out: Iterable[str]) -> None:
-    """A warning, which ends on standard error where nobody set logging up; each setting is told of once a process."""
-    news = [entry for entry in dict.fromkeys(left_out) if entry not in _told]
-    if news:
-        _told.update(news)
-        logger.warning("anabranch needs no delta-spark jar and leaves these settings out: %s", ", ".join(news))
+def warn_of(left_out: Iterable[str]) -> None:
+    """Log a warning, once a process for each entry. Without a logging configuration it is on standard error."""
+    new = [entry for entry in dict.fromkeys(left_out) if entry not in _warned_of]
+    if new:
+        _warned_of.update(new)
+        logger.warning("anabranch needs no delta-spark jar and leaves these settings out: %s", ", ".join(new))

@@ -1,4 +1,4 @@
-"""One file in the site-packages of an environment, by which every Python of it has sessions that enable themselves."""
+"""The file in an environment's site-packages by which Spark sessions of every Python in it enable themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.errors.environment import ForeignSiteFileError, SitePackagesNotWr
 
 NAME = "anabranch_auto.pth"
 SWITCH = "ANABRANCH_AUTO"
-"""Environment variable; `0` leaves one process out."""
+"""The environment variable that switches the file off for one process, by the value `0`."""
 
 _AT_FIRST_IMPORT = """
 class AnabranchAuto:
@@ -36,10 +36,10 @@ class AnabranchAuto:
 if not any(getattr(finder, "__name__", None) == "AnabranchAuto" for finder in sys.meta_path):
     sys.meta_path.insert(0, AnabranchAuto)
 """
-"""What waits in a Python until it imports PySpark or `delta`: a Python that never does shall not pay for an import of
-anabranch. Python is past the place where `install` puts its finder, hence the call at the end of `find_spec`. Where
-anabranch is gone and the file is still there, all is as if neither were. Python reads the file twice in a virtual
-environment."""
+"""A finder that installs the import hook at the first import of PySpark or `delta`. A Python that imports neither does
+not import anabranch. During that import Python has passed the position at which `install` inserts its finder, hence the
+call at the end of `find_spec`. If anabranch was uninstalled and the file remains, the file has no effect. Python reads
+the file twice in a virtual environment."""
 
 _GLOBALS = '{"__name__": "anabranch_auto", "sys": sys}'
 
@@ -51,10 +51,10 @@ import os, sys; os.environ.get({SWITCH!r}) == "0" or exec({_AT_FIRST_IMPORT.stri
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SiteFile:
-    """The file of one environment, there or not."""
+    """The file of one environment, which may or may not exist."""
 
     folder: Path
-    """A folder that Python looks through for such files when it starts."""
+    """A folder in which Python looks for such files when it starts."""
 
     @property
     def path(self) -> Path:
@@ -66,17 +66,17 @@ class SiteFile:
         return self.path.is_file()
 
     def write(self) -> None:
-        """Switch it on. A file of an earlier anabranch is brought up to date."""
+        """Create the file, or replace that of another version of anabranch."""
         self._raise_if_foreign()
         with self._changing():
-            # Another Python that starts meanwhile reads all of the file or none.
+            # Another Python that starts meanwhile must read all of the file or none of it.
             with tempfile.NamedTemporaryFile("w", prefix=f"{NAME}.", dir=self.folder, delete=False) as draft:
                 draft.write(CONTENT)
             Path(draft.name).chmod(0o644)
             Path(draft.name).replace(self.path)
 
     def remove(self) -> bool:
-        """Switch it off; False where it was not on."""
+        """Delete the file; False if there was none."""
         if not self.is_there:
             return False
         self._raise_if_foreign()
@@ -96,15 +96,15 @@ class SiteFile:
             raise SitePackagesNotWritableError(folder=str(self.folder), problem=error.strerror or str(error)) from error
 
 
-def of_this_python() -> SiteFile:
-    """The file of the environment that runs this; of the user's own packages where anabranch is one of those."""
+def file_of_this_python() -> SiteFile:
+    """The file of this Python's environment, or of the user's site-packages if anabranch is installed there."""
     user = site.getusersitepackages()
     is_users = bool(site.ENABLE_USER_SITE) and Path(__file__).is_relative_to(user)
     return SiteFile(folder=Path(user if is_users else sysconfig.get_path("purelib")))
 
 
-def seen_by_this_python() -> list[SiteFile]:
-    """The files that act on this environment: its own, and those of environments that it looks into."""
+def files_of_this_python() -> list[SiteFile]:
+    """The existing files that this Python reads: its environment's, and those of other folders on its path."""
     folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
     files = dict.fromkeys(SiteFile(folder=Path(folder)) for folder in folders if folder in sys.path)
     return [file for file in files if file.is_there]

@@ -20,7 +20,7 @@ from anabranch.commands.alter.alter_columns import (
 )
 from anabranch.commands.alter.alter_constraints import alter_add_constraint, alter_drop_constraint
 from anabranch.commands.alter.alter_properties import alter_set_properties, alter_table_comment, alter_unset_properties
-from anabranch.commands.definition.table_location import set_location
+from anabranch.commands.create.table_location import set_location
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.schema.column_changes import ColumnChange, NewColumn, Position

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.callbacks.driver import time_of_micros
-from anabranch.change_feed.change_files import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
-from anabranch.commands.read.read_changes import ChangesAsked, ChangesBound, read_changes
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
+from anabranch.commands.read.read_changes import ChangesBound, ChangesRequest, read_changes
 from anabranch.commands.read.read_table import parse_version
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import InvalidOptionError
@@ -35,7 +35,7 @@ def changes_from(table: TableRef, context: Any) -> DataFrame:
     return changes if context.computeUpdates() else _as_deletes_and_inserts(changes)
 
 
-def _selection(selected: Any) -> ChangesAsked:
+def _selection(selected: Any) -> ChangesRequest:
     """A range of Spark's. An exclusive bound means the version next to it, or the commits after or before that time."""
     bound: Callable[[Any, int], ChangesBound]
     kind = str(selected.getClass().getSimpleName())
@@ -48,7 +48,7 @@ def _selection(selected: Any) -> ChangesAsked:
         raise InvalidOptionError(option="startingVersion", value="none", problem=problem)
     first = bound(start, 0 if selected.startingBoundInclusive() else 1)
     last = bound(end.get(), 0 if selected.endingBoundInclusive() else -1) if end.isPresent() else None
-    return ChangesAsked(start=first, end=last)
+    return ChangesRequest(start=first, end=last)
 
 
 def _version(text: str, steps: int) -> ChangesBound:

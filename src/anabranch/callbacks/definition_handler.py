@@ -13,14 +13,14 @@ from anabranch.callbacks.driver import Driver, joined
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.table_handler import whole_table_of
 from anabranch.commands.alter.alter_constraints import alter_add_constraint
-from anabranch.commands.definition.create_table import (
+from anabranch.commands.create.create_table import (
     CreationMode,
     create_table,
     created_meanwhile,
     definition_like,
     definition_of,
 )
-from anabranch.commands.definition.table_location import delete_folder
+from anabranch.commands.create.table_location import delete_folder
 from anabranch.commands.dml.delete import truncate
 from anabranch.commands.other_formats.formats_in_place import refuse, warn_of_files, warn_of_replacement
 from anabranch.commands.table_access import is_delta_identifier, table_of_entry

@@ -15,10 +15,16 @@ from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.table_handler import TableFacts, bound, check_whole_table, facts_of
 from anabranch.commands.dml.assignments import DEFAULT, Value
 from anabranch.commands.dml.delete import prepare_delete
-from anabranch.commands.dml.statement import Outcome, Prepared, execute
+from anabranch.commands.dml.statement import Outcome, Prepared, run_statement
 from anabranch.commands.dml.update import prepare_update
 from anabranch.commands.merge.merge_command import merge
-from anabranch.commands.merge.merge_source import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
+from anabranch.commands.merge.merge_statement import (
+    DeleteClause,
+    InsertClause,
+    MergeClause,
+    MergeStatement,
+    UpdateClause,
+)
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import (
     ConflictingAssignmentsError,
@@ -114,7 +120,7 @@ class DmlHandler:
         return self._driver.numbers(outcome.num_affected_rows, *counts)
 
     def _executed(self, target: Target, prepare: Any) -> Outcome:
-        return execute(target.table, prepare, conflict_retries=target.conflict_retries)
+        return run_statement(target.table, prepare, conflict_retries=target.conflict_retries)
 
     def _checked(self, session: Any, plan: Any) -> Any:
         """The statement. Raises as `check_whole_table` if its target is not the newest version of a whole table."""

@@ -39,7 +39,7 @@ def enable_server(behind: SparkSession) -> None:
     """
     with _lock:
         registry = _registry_of(behind)
-        own_server.begin()
+        own_server.set_up()
         _enable(behind, registry)
         free = [session for session in own_server.sessions_of_server(behind) if install.is_free(session)]
         for session in free:
@@ -73,4 +73,4 @@ def disable_extension(spark: SparkSession) -> None:
             install.remove(spark)
             install.close_endpoint(spark, registry.endpoint)
             stop_answering(spark, [spark, *own_server.sessions_of_server(spark)])
-            own_server.end()
+            own_server.tear_down()

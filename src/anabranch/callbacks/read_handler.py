@@ -19,7 +19,7 @@ from anabranch.callbacks.table_handler import PARTITION_OPTION, TableFacts, curr
 from anabranch.commands.option_names import check_names
 from anabranch.commands.read.read_table import equals_partition, scan_request
 from anabranch.commands.table_access import TableRef
-from anabranch.data_skipping.whole_table import NotToldError, count_rows, find_extremes
+from anabranch.data_skipping.whole_table import InexactStatisticsError, count_rows, find_extremes
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import DataFileDamagedError, DataFileMissingError, StorageError
 from anabranch.errors.tables import NonConstantArgumentError, ReadWithoutColumnsError
@@ -94,7 +94,7 @@ class ReadHandler:
         names = current_columns(facts, snapshot) or snapshot.schema.names
         try:
             values = [_aggregate(snapshot, names, word) for word in aggregates.split()]
-        except NotToldError:
+        except InexactStatisticsError:
             return None
         return joined("" if value is None else str(value) for value in values)
 

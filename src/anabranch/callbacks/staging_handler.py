@@ -23,12 +23,12 @@ from anabranch.callbacks.definition_facts import DefinedByStatement, definition_
 from anabranch.callbacks.definition_handler import check_conditions
 from anabranch.callbacks.dml_handler import StatementExecution
 from anabranch.callbacks.driver import Driver, joined
-from anabranch.commands.definition.create_table import CreationMode, create_table, created_meanwhile
-from anabranch.commands.definition.create_table_as import create_table_as
+from anabranch.commands.create.create_table import CreationMode, create_table, created_meanwhile
+from anabranch.commands.create.create_table_as import create_table_as
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import TableRef, table_to_create
+from anabranch.commands.write.write_command import write_named
 from anabranch.commands.write.write_options import ON, USING, WriteOptions
-from anabranch.commands.write.write_rows import write_named
 from anabranch.errors.dml import TableReplacementError
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
 from anabranch.spark.gateway.callback_endpoint import Answer

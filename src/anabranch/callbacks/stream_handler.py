@@ -190,7 +190,7 @@ class StreamSourceHandler:
         """Open a source of a query that starts; `source_path` is the source's own folder in the checkpoint.
 
         Returns, separated by NUL, its key, columns as JSON, path, and whether Spark must report the ends of batches.
-        Raises `StreamedSchemaStaleError` and, for a stream with a schema log, the errors of `errors.schema_tracking`.
+        Raises `StreamedSchemaStaleError` and, for a stream with a schema log, the errors of `errors.streaming`.
         """
         own = self._driver.session(session)
         table, source_options = _streamed(own, options)

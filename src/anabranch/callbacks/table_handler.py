@@ -17,11 +17,11 @@ from pyspark.sql.types import StructField, StructType
 from anabranch.callbacks.changes_from import changes_from
 from anabranch.callbacks.driver import Driver, joined, time_of_micros
 from anabranch.callbacks.resolved_commands import Command
-from anabranch.change_feed.change_files import feed_schema
+from anabranch.change_feed.feed_columns import feed_schema
 from anabranch.commands.definition.clustering import clustering_shown
 from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_time_travel
-from anabranch.commands.read.read_changes import ChangesAsked, asks_for_changes, changes_asked, read_changes
+from anabranch.commands.read.read_changes import ChangesRequest, changes_request, read_changes, reads_changes
 from anabranch.commands.read.read_table import (
     check_declared,
     parse_version,
@@ -200,7 +200,7 @@ class TableHandler:
             if schema is not None:
                 return None
             raise _no_table(table)
-        if asks_for_changes(values):
+        if reads_changes(values):
             if partitions:
                 problem = "changes are those of the whole table; give its own path, and filter the rows"
                 raise InvalidOptionError(option="path", value=lower["path"], problem=problem)
@@ -221,7 +221,7 @@ class TableHandler:
         """The table of changes that the options of a `delta.DeltaTable` select; None if they select none."""
         own = self._driver.session(session)
         table_ref = whole_table_of(self._driver, own, table, statement="readChangeFeed")
-        selection = changes_asked(self._driver.java_map(options), table=table_ref.label)
+        selection = changes_request(self._driver.java_map(options), table=table_ref.label)
         return None if selection is None else self._feed(table_ref, selection, entry=table.catalogTable())
 
     def changes_from(self, session: Any, table: Any, context: Any) -> Any:
@@ -268,7 +268,7 @@ class TableHandler:
         A stream needs no start, so errors in the options are raised when rows are read; a stream never reads these.
         """
         try:
-            selection = changes_asked(options, table=table.label)
+            selection = changes_request(options, table=table.label)
             assert selection is not None
             return self._feed(table, selection, entry=None)
         except DeltaError as refused:
@@ -279,7 +279,7 @@ class TableHandler:
         schema = feed_schema(snapshot.schema, snapshot.column_mapping_mode, table=table.label)
         return self._table_of_feed(table, refused, visible_schema(schema), entry=None)
 
-    def _feed(self, table: TableRef, selection: ChangesAsked, *, entry: Any) -> Any:
+    def _feed(self, table: TableRef, selection: ChangesRequest, *, entry: Any) -> Any:
         frame = read_changes(table, selection)
         return self._table_of_feed(table, frame, frame.schema, entry=entry)
 

@@ -15,9 +15,9 @@ from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.staging_handler import STAGED_OPTION, StagingHandler
 from anabranch.callbacks.table_handler import TableFacts, bound, check_whole_table, facts_of
 from anabranch.commands.catalog_registration import register_if_changed
-from anabranch.commands.dml.assignments import given_default
+from anabranch.commands.dml.assignments import default_keyword_value
+from anabranch.commands.write.write_command import save, write_frame
 from anabranch.commands.write.write_options import ON, USING, MatchCondition, WriteOptions
-from anabranch.commands.write.write_rows import save, write_frame
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
 from anabranch.schema.enforcement import WriteApi
@@ -109,7 +109,7 @@ class WriteHandler:
         Raises `UnsupportedOperationError` for a column whose values the table generates, `UntrustedExpressionError`.
         """
         facts = facts_of(self._driver, self._driver.session(session), table)
-        value = given_default(facts.table, (column,))
+        value = default_keyword_value(facts.table, (column,))
         resolved: Any = facts.table.session.spark.range(1).select(value.alias(column))
         return resolved._jdf.queryExecution().analyzed().projectList().apply(0).child()
 

@@ -1,53 +1,22 @@
-"""Changed rows, written as change data files. See "Add CDC File" and "Change Data Files"."""
+"""Change data files, which hold changed rows. See "Add CDC File" and "Change Data Files"."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, change_file_schema
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.protocol.log_paths import CHANGE_DATA_DIRECTORY
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.column_mapping import PHYSICAL_NAME, ColumnMappingMode
+from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.logical_types import without_void
-from anabranch.schema.names import CHANGE_DATA_COLUMNS, check_reserved
 from anabranch.spark.engine import WriteRequest
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.row_checks import typed_violations
-
-# What rows of a change data feed look like. See "Change Data Files" and "Reader Requirements for AddCDCFile".
-
-
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = CHANGE_DATA_COLUMNS
-
-INSERT = "insert"
-DELETE = "delete"
-UPDATE_PREIMAGE = "update_preimage"
-UPDATE_POSTIMAGE = "update_postimage"
-
-
-def feed_schema(schema: StructType, mode: ColumnMappingMode, *, table: str) -> StructType:
-    """The columns of a table, and those that say what became of the row, when. Raises `ReservedColumnsError`."""
-    check_reserved(schema, CHANGE_DATA_COLUMNS, table=table)
-    added = [
-        _own(CHANGE_TYPE, StringType(), mode),
-        _own(COMMIT_VERSION, LongType(), mode),
-        _own(COMMIT_TIMESTAMP, TimestampType(), mode),
-    ]
-    return StructType([*schema.fields, *added])
-
-
-def change_file_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
-    """The columns that change data files hold, partition columns included."""
-    return StructType([*schema.fields, _own(CHANGE_TYPE, StringType(), mode)])
-
-
-def _own(name: str, data_type: DataType, mode: ColumnMappingMode) -> StructField:
-    """A column of the feed's own. It has no id, and is called the same everywhere."""
-    return StructField(name, data_type, True, {PHYSICAL_NAME: name} if mode.maps else {})
 
 
 def write_change_files(
@@ -60,10 +29,7 @@ def write_change_files(
     properties: TableProperties,
     options: Sequence[tuple[str, str]] = (),
 ) -> tuple[AddCDCFile, ...]:
-    """Write rows that have the columns of `schema` and `_change_type`, in partitions as data files are.
-
-    Nothing is committed.
-    """
+    """Write rows with the columns of `schema` and `_change_type`, partitioned like data files, without a commit."""
     mode = ColumnMappingMode.parse(properties.column_mapping_mode)
     stored = without_void(schema)
     names = [*stored.fieldNames(), CHANGE_TYPE]

@@ -1,4 +1,4 @@
-"""The rows of a change data feed: a scan for each way in which files hold changes, however many versions there are."""
+"""The rows of a change data feed: at most three scans, one for each kind of file, for any number of versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
-from anabranch.change_feed.change_files import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
 from anabranch.change_feed.feed_files import FeedFiles, LoadVector
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.data_skipping.skipping_columns import SkippingColumns
@@ -25,27 +25,27 @@ from anabranch.spark.native.native_engine import NativeEngine
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FeedSource:
-    """Where the rows are read, and as what."""
+    """The table whose changes are read, and how."""
 
     snapshot: Snapshot
-    """Whose columns the result has."""
+    """The version whose columns the result has."""
     table_root: str
-    """As Spark's file system calls it."""
+    """The path of the table in Spark's file system."""
     table: str
-    """What messages call it."""
+    """The name of the table in messages."""
     load_vector: LoadVector
     allowed_prefixes: tuple[str, ...] = ()
-    """Where data files outside the table may lie."""
+    """Folders outside of the table in which its data files may lie."""
     options: Sequence[tuple[str, str]] = ()
 
 
 def feed_rows(engine: NativeEngine, source: FeedSource, files: FeedFiles) -> DataFrame:
-    """The rows of these files, with `_change_type`, `_commit_version` and `_commit_timestamp` behind their columns.
+    """The rows of these files, with `_change_type`, `_commit_version` and `_commit_timestamp` after their columns.
 
     Raises `ReservedColumnsError`.
     """
     requests = [
-        _request(source, files.told, constants=(COMMIT_VERSION, COMMIT_TIMESTAMP)),
+        _request(source, files.change_data, constants=(COMMIT_VERSION, COMMIT_TIMESTAMP)),
         _request(source, files.whole),
         _request(source, files.partial, differences=files),
     ]
@@ -60,7 +60,7 @@ def _request(
     constants: tuple[str, ...] = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP),
     differences: FeedFiles | None = None,
 ) -> ScanRequest:
-    """What is the same for all rows of a file is told as a partition value is."""
+    """A scan of files. `constants` are the feed's columns with one value for each file, read like partition values."""
     snapshot = source.snapshot
     mode = snapshot.column_mapping_mode
     schema = feed_schema(snapshot.schema, mode, table=source.table)

@@ -1,4 +1,4 @@
-"""Whether rows written under one schema can be read as rows of a later one, by all readers alike."""
+"""Whether rows written under one schema can be read as rows of a later one; one rule for batches and streams."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TableColumns:
 
     @classmethod
     def of(cls, metadata: Metadata, *, table: str) -> TableColumns:
-        """What `metaData` says of them."""
+        """The columns that `metaData` describes."""
         properties = TableProperties(metadata.configuration)
         return cls(
             schema=parse_schema(metadata.schema_string, table),
@@ -35,7 +35,7 @@ class TableColumns:
         )
 
     def by_physical_path(self) -> dict[FieldPath, tuple[FieldPath, StructField]]:
-        """Every field, nested ones too, by where files keep it."""
+        """Every field, nested ones too, with its logical path, by physical path."""
         physical = physical_paths(self.schema, self.mode)
         return {physical[path]: (path, field) for path, field in walk(self.schema)}
 
@@ -47,45 +47,45 @@ class TableColumns:
 def unreadable_difference(before: TableColumns, read: TableColumns) -> str | None:
     """Why rows written under `before` cannot be read under `read`, in words; None where they can.
 
-    Columns may have been added and types made wider. A column that was dropped or renamed since, or whose type became
-    another, would come out under a name or with values that its rows never had.
+    Columns may have been added and types made wider. A column that was dropped or renamed since, or got another type,
+    would be read under a name or with values that its rows never had.
     """
     layout = _layout_difference(before, read)
     if layout is not None:
         return layout
     now = read.by_physical_path()
-    for place, (path, field) in before.by_physical_path().items():
-        if place not in now:
-            return f"there was a column {quoted(path)}, which is not there any more"
-        name, found = now[place]
-        if name != path:
-            return f"column {quoted(name)} was called {quoted(path)}"
-        if not reads_as(field.dataType, found.dataType):
+    for physical_path, (path, field) in before.by_physical_path().items():
+        if physical_path not in now:
+            return f"there was a column {quoted(path)}, which has been dropped"
+        new_path, new_field = now[physical_path]
+        if new_path != path:
+            return f"column {quoted(new_path)} was called {quoted(path)}"
+        if not reads_as(field.dataType, new_field.dataType):
             return _type_difference(path, field)
     return None
 
 
-def redescribes_and_removes(commit: Commit) -> bool:
-    """Whether the feed shows rows that the commit removed, and that were written under the columns before it."""
-    kinds = {type(each) for each in commit.actions if not isinstance(each, RemoveFile) or each.data_change}
+def removes_rows_of_old_columns(commit: Commit) -> bool:
+    """Whether the commit changes the metadata, and the feed has rows that it removes, written under the old columns."""
+    kinds = {type(action) for action in commit.actions if not isinstance(action, RemoveFile) or action.data_change}
     return Metadata in kinds and RemoveFile in kinds and AddCDCFile not in kinds
 
 
 def unreadable_removed(before: TableColumns, read: TableColumns) -> str | None:
     """Why rows that a commit removed, written under `before`, cannot be read under `read`; None where they can.
 
-    Their columns may have gone with them.
+    The commit may have dropped their columns.
     """
     now = read.by_physical_path()
-    for place, (path, field) in before.by_physical_path().items():
-        if place in now and not reads_as(field.dataType, now[place][1].dataType):
+    for physical_path, (path, field) in before.by_physical_path().items():
+        if physical_path in now and not reads_as(field.dataType, now[physical_path][1].dataType):
             return _type_difference(path, field)
     return _layout_difference(before, read)
 
 
 def _layout_difference(before: TableColumns, read: TableColumns) -> str | None:
     if before.mode.maps and not read.mode.maps:
-        return "files still used physical names for the columns, which they do not use any more"
+        return "files used physical names for the columns, and new files do not"
     if before.physical_partition_columns() != read.physical_partition_columns():
         partitioning = ", ".join(before.partition_columns) or "no column"
         return f"the table was partitioned by {partitioning}"
@@ -97,7 +97,7 @@ def _type_difference(path: FieldPath, field: StructField) -> str:
 
 
 def reads_as(stored: DataType, wanted: DataType) -> bool:
-    """Whether values of one type are values of the other; fields of structs are looked at one by one elsewhere."""
+    """Whether values of one type can be read as the other. Fields of structs are compared one by one elsewhere."""
     if isinstance(stored, StructType) and isinstance(wanted, StructType):
         return True
     if isinstance(stored, ArrayType) and isinstance(wanted, ArrayType):

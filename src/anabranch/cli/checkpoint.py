@@ -1,13 +1,13 @@
-"""`anabranch checkpoint`: writes a checkpoint of the newest version, or what stands for several commits."""
+"""`anabranch checkpoint`: writes a checkpoint of the newest version, or a log compaction of several commits."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.output import console, count, plain, size
+from anabranch.cli.text_format import count, plain, size
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.log.listing import list_log
@@ -16,11 +16,15 @@ from anabranch.protocol.features import check_writable
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenCheckpoint:
-    """What was written."""
+    """A checkpoint that was written."""
 
+    table: str
     version: int
     paths: tuple[str, ...]
     size_bytes: int
@@ -30,10 +34,9 @@ class WrittenCheckpoint:
     """Live files of the version."""
     seconds: float
 
-    def document(self, table: str) -> dict[str, Any]:
-        """For programs."""
+    def document(self) -> dict[str, Any]:
         return {
-            "table": table,
+            "table": self.table,
             "version": self.version,
             "paths": list(self.paths),
             "sizeInBytes": self.size_bytes,
@@ -42,17 +45,24 @@ class WrittenCheckpoint:
             "seconds": round(self.seconds, 3),
         }
 
+    def print_to(self, out: Console) -> None:
+        paths = ", ".join(plain(path) for path in self.paths)
+        out.print(
+            f"Wrote the checkpoint of version {self.version}: {paths}, {size(self.size_bytes)}, "
+            f"{count(self.num_files, 'live file')}, in {self.seconds:.2f} s."
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenCompaction:
-    """A log compaction."""
+    """A log compaction that was written, or that had been written before."""
 
+    table: str
     compaction: LogCompaction
 
-    def document(self, table: str) -> dict[str, Any]:
-        """For programs."""
+    def document(self) -> dict[str, Any]:
         return {
-            "table": table,
+            "table": self.table,
             "first": self.compaction.first,
             "last": self.compaction.last,
             "path": self.compaction.path,
@@ -60,6 +70,14 @@ class WrittenCompaction:
             "numActions": self.compaction.num_actions,
             "wasThere": self.compaction.existed,
         }
+
+    def print_to(self, out: Console) -> None:
+        compaction = self.compaction
+        verb = "There is already" if compaction.existed else "Wrote"
+        out.print(
+            f"{verb} {plain(compaction.path)}: {count(compaction.num_actions, 'action')} that replace the commits of "
+            f"versions {compaction.first} to {compaction.last}, {size(compaction.size_bytes)}."
+        )
 
 
 def compact_log(snapshots: SnapshotCache, versions: str) -> WrittenCompaction:
@@ -69,44 +87,29 @@ def compact_log(snapshots: SnapshotCache, versions: str) -> WrittenCompaction:
     """
     first, _, last = versions.partition("..")
     if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
-        problem = "it names the first and the last of two commits or more, as in 4..6"
+        problem = "it must name the first and the last of two or more commits, as in 4..6"
         raise InvalidArgumentError(argument="--log-compaction", value=versions, problem=problem)
     snapshot = snapshots.latest()
     check_writable(snapshot.protocol, table=snapshot.table_root)
-    return WrittenCompaction(compaction=write_log_compaction(snapshots.store, first=int(first), last=int(last)))
+    compaction = write_log_compaction(snapshots.store, first=int(first), last=int(last))
+    return WrittenCompaction(table=snapshots.store.root, compaction=compaction)
 
 
 def checkpoint_newest(snapshots: SnapshotCache) -> WrittenCheckpoint:
-    """Write the checkpoint and the hint to it. Raises `UnsupportedFeatureError`, `StorageError`."""
+    """Write the checkpoint and `_last_checkpoint`. Raises `UnsupportedFeatureError`, `StorageError`."""
     snapshot, store = snapshots.latest(), snapshots.store
     check_writable(snapshot.protocol, table=snapshot.table_root)
     started = time.perf_counter()
     hint = write_checkpoint(store, snapshot, clock=SystemClock(), new_uuid=lambda: str(uuid.uuid4()))
     seconds = time.perf_counter() - started
     listing = list_log(store, first=snapshot.version, upto=snapshot.version)
-    newest = max(listing.checkpoints, key=lambda one: max(file.modified_ms for file in one.files))
+    newest = max(listing.checkpoints, key=lambda checkpoint: max(file.modified_ms for file in checkpoint.files))
     return WrittenCheckpoint(
+        table=store.root,
         version=snapshot.version,
         paths=tuple(file.path for file in newest.files),
         size_bytes=hint.size_bytes or sum(file.size_bytes for file in newest.files),
         num_actions=hint.size,
         num_files=snapshot.files.count,
         seconds=seconds,
-    )
-
-
-def print_written(written: WrittenCheckpoint | WrittenCompaction) -> None:
-    """For people."""
-    if isinstance(written, WrittenCompaction):
-        made = written.compaction
-        told = "There is already" if made.existed else "Wrote"
-        console().print(
-            f"{told} {plain(made.path)}: {count(made.num_actions, 'action')} in the place of the commits of versions "
-            f"{made.first} to {made.last}, {size(made.size_bytes)}."
-        )
-        return
-    paths = ", ".join(plain(path) for path in written.paths)
-    console().print(
-        f"Wrote the checkpoint of version {written.version}: {paths}, {size(written.size_bytes)}, "
-        f"{count(written.num_files, 'live file')}, in {written.seconds:.2f} s."
     )

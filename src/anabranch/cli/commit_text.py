@@ -1,4 +1,4 @@
-"""What a commit says of itself, in words. See "Commit Provenance Information"."""
+"""A commit's `commitInfo` in words. See "Commit Provenance Information"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from anabranch.cli.output import count, listed, plain, size
+from anabranch.cli.text_format import count, listed, plain, size
 from anabranch.protocol.actions import CommitInfo
 from anabranch.transaction.conflicts.rebase_report import (
     LANDED_AFTER_TAG,
@@ -40,57 +40,57 @@ _METRICS: tuple[tuple[str, str, str], ...] = (
     ("numDeletedFiles", "file deleted", "files deleted"),
     ("numVacuumedDirectories", "directory cleaned", "directories cleaned"),
 )
-"""Delta's metrics in the order in which they are told, with the words for one and for many."""
+"""Delta's metrics in the order of output, each with its singular and plural."""
 _BYTES = ("numOutputBytes", "numAddedBytes")
-_OF_NO_INTEREST = {"", "[]", "{}", "null", "false", "None"}
+_EMPTY_VALUES = {"", "[]", "{}", "null", "false", "None"}
 
 
 def metrics_in_words(metrics: Mapping[str, Any] | None) -> str:
-    """`12,000 rows written, 3 files written, 1.2 MB`; nothing for zeros and for what has no words."""
+    """`12,000 rows written, 3 files written, 1.2 MB`, without zeros and metrics that are not in the table above."""
     if not metrics:
         return ""
-    told = []
+    phrases = []
     rows_by_merge = "numTargetRowsInserted" in metrics
     for name, one, many in _METRICS:
         number = _whole(metrics.get(name))
-        # Of a MERGE the output includes rows that were only copied.
+        # The output rows of a MERGE include rows that were only copied.
         if number and not (rows_by_merge and name == "numOutputRows"):
-            told.append(count(number, one, many))
+            phrases.append(count(number, one, many))
     sizes = [_whole(metrics.get(name)) for name in _BYTES]
-    told += [size(number) for number in sizes if number]
-    return ", ".join(told)
+    phrases += [size(number) for number in sizes if number]
+    return ", ".join(phrases)
 
 
 def parameters_in_words(parameters: Mapping[str, Any] | None) -> str:
-    """`mode: Append, partitionBy: date`, without those that say nothing, each cut to a line's length."""
-    told = []
+    """`mode: Append, partitionBy: date`, without empty values, each cut to `PARAMETER_CHARACTERS`."""
+    phrases = []
     for name, value in (parameters or {}).items():
         text = _parameter(value)
-        if text not in _OF_NO_INTEREST:
-            told.append(f"{plain(name, 40)}: {plain(text, PARAMETER_CHARACTERS)}")
-    return ", ".join(told)
+        if text not in _EMPTY_VALUES:
+            phrases.append(f"{plain(name, 40)}: {plain(text, PARAMETER_CHARACTERS)}")
+    return ", ".join(phrases)
 
 
 def reads_in_words(info: CommitInfo) -> str:
-    """`version 13, WriteSerializable`, or that the operation read nothing."""
-    told = []
+    """`version 13, WriteSerializable`, or `nothing (blind append)`."""
+    phrases = []
     if info.is_blind_append:
-        told.append("nothing (blind append)")
+        phrases.append("nothing (blind append)")
     elif info.read_version is not None:
-        told.append(f"version {info.read_version}")
+        phrases.append(f"version {info.read_version}")
     if info.isolation_level:
-        told.append(plain(info.isolation_level, 40))
-    return ", ".join(told)
+        phrases.append(plain(info.isolation_level, 40))
+    return ", ".join(phrases)
 
 
-def by_whom(info: CommitInfo) -> str:
-    """User and engine."""
+def user_and_engine(info: CommitInfo) -> str:
+    """`ann, Apache-Spark/4.1`, as far as the commit records them."""
     parts = (info.user_name or info.user_id, info.engine_info)
     return ", ".join(plain(part, 60) for part in parts if part)
 
 
 def _parameter(value: Any) -> str:
-    """Values are texts of JSON, or of JSON within JSON, or plain."""
+    """A parameter's value as text. Engines write plain strings, JSON, or JSON inside JSON."""
     if isinstance(value, str):
         try:
             decoded = json.loads(value)
@@ -112,7 +112,7 @@ def _items(values: list[Any]) -> Iterator[str]:
 
 
 def _whole(value: Any) -> int | None:
-    """Metrics are texts of whole numbers, mostly."""
+    """The value of a metric, which is usually a string of digits; None for anything but a whole number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -120,51 +120,54 @@ def _whole(value: Any) -> int | None:
     return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value) else None
 
 
-# How a commit came to stand behind others that landed first, in words. See "Commit Provenance Information".
+# How a commit was reconciled with the commits that landed first, in words. See "Commit Provenance Information".
 
 
 _NAMED_MAX = 4
 
 
 def landed_after(info: CommitInfo) -> tuple[int, ...]:
-    """The versions that others landed between the one read and this one, as far as the commit says so."""
+    """The versions that other writers committed between the one read and this one, as the commit's tags record."""
     return parsed_versions((info.tags or {}).get(LANDED_AFTER_TAG))
 
 
 def landed_after_in_words(info: CommitInfo) -> str:
-    """`landed after versions 14 and 15, committed by others in the meantime`; empty where nobody was faster."""
+    """`landed after versions 14 and 15, committed by others in the meantime`; empty if no other commit landed first."""
     versions = landed_after(info)
     return f"landed after {_versions(versions)}, committed by others in the meantime" if versions else ""
 
 
 def reconciled_in_words(info: CommitInfo) -> Iterator[str]:
-    """What it took to fit the commit behind them, one thing a line."""
+    """How the commit was reconciled with them, one step a line."""
     how = reconciliation_of(info.tags)
     for version, rows in sorted(how.moved_rows.items()):
-        yield f"moved {count(rows, 'mark')} through the compaction of version {version}"
-    for version, rows in sorted(how.found_rows.items()):
-        yield f"looked again for {count(rows, 'row')} that the compaction of version {version} had moved without word"
+        yield f"followed {count(rows, 'hidden row')} through the compaction of version {version}"
+    for version, rows in sorted(how.relocated_rows.items()):
+        yield (
+            f"searched again for {count(rows, 'row')}: "
+            f"the compaction of version {version} does not record where it moved them"
+        )
     if how.united_vectors:
-        yield f"added its marks to those of others in {count(how.united_vectors, 'file')}"
-    if how.stands_before:
-        verb = "an append" if len(how.stands_before) == 1 else "appends"
-        yield f"counts as before {_versions(how.stands_before)}, {verb} that it did not read"
+        yield f"merged its deletion vectors with those of other commits in {count(how.united_vectors, 'file')}"
+    if how.serialized_before:
+        noun = "an append" if len(how.serialized_before) == 1 else "appends"
+        yield f"is ordered before {_versions(how.serialized_before)}, {noun} that it did not read"
     if how.carried_rows:
-        yield f"took {count(how.carried_rows, 'mark')} of others along into the files that it wrote"
+        yield f"carried {count(how.carried_rows, 'hidden row')} of other commits over into the files that it wrote"
     if how.left_out_bins:
-        yield f"left out {count(how.left_out_bins, 'group of files', 'groups of files')} that others had changed"
+        yield f"left out {count(how.left_out_bins, 'group of files', 'groups of files')} that other commits had changed"
     if lost_to := parsed_versions((info.tags or {}).get(LOST_TO_TAG)):
         yield f"was executed again after conflicts with {_versions(lost_to)}"
 
 
 def reconciliation_document(info: CommitInfo) -> dict[str, Any]:
-    """For programs."""
+    """The same in JSON's terms."""
     how = reconciliation_of(info.tags)
     return {
         "movedRows": _by_version(how.moved_rows),
-        "foundRows": _by_version(how.found_rows),
+        "foundRows": _by_version(how.relocated_rows),
         "unitedVectors": how.united_vectors,
-        "standsBefore": list(how.stands_before),
+        "standsBefore": list(how.serialized_before),
         "carriedRows": how.carried_rows,
         "leftOutBins": how.left_out_bins,
         "lostTo": list(parsed_versions((info.tags or {}).get(LOST_TO_TAG))),

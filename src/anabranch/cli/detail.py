@@ -1,12 +1,14 @@
-"""`anabranch detail`: what DESCRIBE DETAIL says of a table, and what can be said beyond it without Spark."""
+"""`anabranch detail`: the columns of DESCRIBE DETAIL, and more facts that need no Spark."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from anabranch.cli.output import console, count, facts_table, iso_time, listed, local_time, plain, size
+from anabranch.cli.output import facts_table
+from anabranch.cli.text_format import count, iso_time, listed, local_time, plain, size
 from anabranch.commands.describe.describe_table import detail_of
 from anabranch.data_skipping.statistics_columns import read_num_records
 from anabranch.log.listing import list_log
@@ -15,16 +17,46 @@ from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def detail_document(snapshots: SnapshotCache) -> dict[str, Any]:
-    """For programs: the columns of DESCRIBE DETAIL by name, then ours."""
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TableDetail:
+    """The newest version of a table, and the state of its log."""
+
+    snapshot: Snapshot
+    facts: dict[str, Any]
+    """The columns of DESCRIBE DETAIL by name, then the additional ones."""
+
+    def document(self) -> dict[str, Any]:
+        return self.facts
+
+    def print_to(self, out: Console) -> None:
+        snapshot, table = self.snapshot, facts_table()
+        for name, text in _facts_in_words(self.facts, snapshot):
+            if text:
+                table.add_row(name, text)
+        out.print(table)
+        out.print()
+        columns = facts_table()
+        for field in snapshot.schema.fields:
+            mark = " (partition)" if field.name in snapshot.partition_columns else ""
+            required = "" if field.nullable else " not null"
+            columns.add_row(f"  {plain(field.name)}", f"{plain(field.dataType.simpleString())}{required}{mark}")
+        out.print(count(len(snapshot.schema.fields), "column"), style="bold")
+        out.print(columns)
+
+
+def table_detail(snapshots: SnapshotCache) -> TableDetail:
+    """The detail of the newest version. Raises `TableNotFoundError`, `StorageError`."""
     snapshot, store = snapshots.latest(), snapshots.store
     listing = list_log(store, first=0, upto=None)
     checkpoints = listing.checkpoints
     detail = detail_of(snapshot, location=snapshot.table_root, name=None)
     features = supported_features(snapshot.protocol)
     summary = snapshot.files.summary
-    return {
+    facts = {
         **detail,
         "createdAt": _iso(snapshot.metadata.created_time),
         "lastModified": iso_time(snapshot.timestamp_ms),
@@ -40,27 +72,10 @@ def detail_document(snapshots: SnapshotCache) -> dict[str, Any]:
         "numHiddenRows": summary.deleted_records,
         "schema": snapshot.schema.jsonValue(),
     }
+    return TableDetail(snapshot=snapshot, facts=facts)
 
 
-def print_detail(document: dict[str, Any], snapshots: SnapshotCache) -> None:
-    """For people."""
-    snapshot = snapshots.latest()
-    out, facts = console(), facts_table()
-    for name, told in _facts(document, snapshot):
-        if told:
-            facts.add_row(name, told)
-    out.print(facts)
-    out.print()
-    columns = facts_table()
-    for field in snapshot.schema.fields:
-        mark = " (partition)" if field.name in snapshot.partition_columns else ""
-        required = "" if field.nullable else " not null"
-        columns.add_row(f"  {plain(field.name)}", f"{plain(field.dataType.simpleString())}{required}{mark}")
-    out.print(count(len(snapshot.schema.fields), "column"), style="bold")
-    out.print(columns)
-
-
-def _facts(document: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, str]]:
+def _facts_in_words(document: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, str]]:
     created = snapshot.metadata.created_time
     properties = [f"{plain(name)} = {plain(value)}" for name, value in sorted(document["properties"].items())]
     return [
@@ -84,14 +99,14 @@ def _facts(document: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, str]
 
 
 def _rows_in_files(snapshot: Snapshot, *, hidden: int) -> int | None:
-    """Rows that a query sees; None where a file does not say how many it has."""
+    """The rows that a query sees; None where the log lacks the row count of a file."""
     rows = read_num_records(snapshot.files.columns("stats")["stats"])
     return None if rows.null_count else (pc.sum(rows).as_py() or 0) - hidden
 
 
 def _rows_in_words(document: dict[str, Any]) -> str:
     if document["numRows"] is None:
-        return "not known: some files have no statistics"
+        return "unknown: some files have no statistics"
     hidden = document["numHiddenRows"]
     return f"{document['numRows']:,}" + (f", and {hidden:,} deleted that are still in the files" if hidden else "")
 
@@ -102,11 +117,11 @@ def _vectors_in_words(document: dict[str, Any]) -> str:
 
 
 def _log_in_words(document: dict[str, Any]) -> str:
-    told = f"{count(document['logFiles'], 'file')}, {size(document['logSizeInBytes'])}"
+    files = f"{count(document['logFiles'], 'file')}, {size(document['logSizeInBytes'])}"
     last = document["lastCheckpointVersion"]
     if last is None:
-        return f"{told}; no checkpoint yet"
-    return f"{told}; {count(document['numCheckpoints'], 'checkpoint')}, the last of version {last}"
+        return f"{files}; no checkpoint yet"
+    return f"{files}; {count(document['numCheckpoints'], 'checkpoint')}, the last of version {last}"
 
 
 def _protocol_in_words(document: dict[str, Any]) -> str:
@@ -119,14 +134,14 @@ def _features_in_words(document: dict[str, Any]) -> str:
     used = [plain(name) for name in names if name in in_use]
     idle = [plain(name) for name in names if name not in in_use]
     unknown = [plain(name) for name in names if name not in FEATURES]
-    told = []
+    lines = []
     if used:
-        told.append(f"in use: {listed(used)}")
+        lines.append(f"in use: {listed(used)}")
     if idle:
-        told.append(f"supported, not in use: {listed(idle)}")
+        lines.append(f"supported, not in use: {listed(idle)}")
     if unknown:
-        told.append(f"unknown to this anabranch: {listed(unknown)}")
-    return "\n".join(told) or "none"
+        lines.append(f"unknown to this anabranch: {listed(unknown)}")
+    return "\n".join(lines) or "none"
 
 
 def _is_active(snapshot: Snapshot, name: str) -> bool:

@@ -1,22 +1,22 @@
-"""`anabranch log N`: one commit, told in words."""
+"""`anabranch log N`: one commit in words."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from anabranch.cli.commit_text import (
-    by_whom,
     landed_after,
     landed_after_in_words,
     parameters_in_words,
     reconciled_in_words,
     reconciliation_document,
+    user_and_engine,
 )
-from anabranch.cli.output import console, count, harmless_json, iso_time, listed, local_time, plain, size
+from anabranch.cli.text_format import count, harmless_json, iso_time, listed, local_time, plain, size
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import FileMissingError
 from anabranch.errors.log import VersionNotFoundError
@@ -33,34 +33,37 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.actions_json import encode_action
 from anabranch.protocol.features import supported_features
-from anabranch.schema.paths import differences
+from anabranch.schema.paths import schema_differences
 from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 # What a commit did to the files of a table, added up.
 
 
-class _Rows(msgspec.Struct, rename="camel"):
-    """The part of a file's statistics that is told here."""
+class _Statistics(msgspec.Struct, rename="camel"):
+    """The part of a file's statistics that is shown here."""
 
     num_records: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileChangeSummary:
-    """Files that came and went by one commit; a file that only got another deletion vector did neither."""
+    """Files that one commit added and removed. A file that only got another deletion vector counts as neither."""
 
     added: int
     added_rows: int | None
-    """None where a file does not say how many it has."""
+    """None where a file has no row count."""
     added_bytes: int
     removed: int
     removed_rows: int | None
     removed_bytes: int | None
     with_new_vector: int
     rows_hidden: int
-    """By new deletion vectors; negative where rows came back."""
+    """Rows hidden by new deletion vectors; negative where rows came back."""
     change_files: int
     change_bytes: int
     data_change: bool
@@ -68,7 +71,7 @@ class FileChangeSummary:
 
     @classmethod
     def of(cls, actions: Sequence[Action]) -> FileChangeSummary:
-        """Of one commit."""
+        """The summary of one commit's actions."""
         adds = {action.path: action for action in actions if isinstance(action, AddFile)}
         removes = {action.path: action for action in actions if isinstance(action, RemoveFile)}
         changes = [action for action in actions if isinstance(action, AddCDCFile)]
@@ -92,7 +95,7 @@ class FileChangeSummary:
         )
 
     def in_words(self) -> Iterator[str]:
-        """One line a kind of change."""
+        """One line for each kind of change."""
         if self.added:
             rows = "" if self.added_rows is None else f"{count(self.added_rows, 'row')}, "
             yield f"{count(self.added, 'file')} added ({rows}{size(self.added_bytes)})"
@@ -105,15 +108,14 @@ class FileChangeSummary:
             yield f"{count(self.removed, 'file')} removed" + (f" ({', '.join(facts)})" if facts else "")
         if self.with_new_vector:
             rows = count(abs(self.rows_hidden), "row")
-            done = f"{rows} came back in" if self.rows_hidden < 0 else f"{rows} hidden by deletion vectors in"
-            yield f"{done} {count(self.with_new_vector, 'file')}, which stay as they are"
+            change = f"{rows} came back in" if self.rows_hidden < 0 else f"{rows} hidden by deletion vectors in"
+            yield f"{change} {count(self.with_new_vector, 'file')}, which stay as they are"
         if self.change_files:
             yield f"{count(self.change_files, 'file')} of change data ({size(self.change_bytes)})"
         if (self.added or self.removed or self.with_new_vector) and not self.data_change:
             yield "no row changed: the files were only rearranged"
 
     def document(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "added": self.added,
             "addedRows": self.added_rows,
@@ -137,24 +139,75 @@ def _live_rows(file: AddFile | RemoveFile) -> int | None:
     if file.stats is None:
         return None
     try:
-        rows = msgspec.json.decode(file.stats, type=_Rows).num_records
+        rows = msgspec.json.decode(file.stats, type=_Statistics).num_records
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return None if rows is None else rows - _hidden(file)
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
+    """The sum; None if one of the numbers is."""
+    return None if None in numbers else sum(number for number in numbers if number is not None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
     """One commit and the version before it."""
 
+    table: str
     commit: Commit
     before: Snapshot | None
     """None for version 0, and where the version before cannot be rebuilt any more."""
+
+    def document(self) -> dict[str, Any]:
+        commit, info = self.commit, self.commit.info
+        return {
+            "table": self.table,
+            "version": commit.version,
+            "timestamp": iso_time(commit.timestamp_ms),
+            "timestampMs": commit.timestamp_ms,
+            "operation": info.operation if info else None,
+            "operationParameters": info.operation_parameters if info else None,
+            "operationMetrics": info.operation_metrics if info else None,
+            "engineInfo": info.engine_info if info else None,
+            "readVersion": info.read_version if info else None,
+            "isolationLevel": info.isolation_level if info else None,
+            "isBlindAppend": info.is_blind_append if info else None,
+            "landedAfter": list(landed_after(info)) if info else [],
+            "reconciled": reconciliation_document(info) if info else None,
+            "userMetadata": info.user_metadata if info else None,
+            "files": FileChangeSummary.of(commit.actions).document(),
+            "changes": list(_changes_in_words(self)),
+        }
+
+    def print_to(self, out: Console) -> None:
+        commit, info = self.commit, self.commit.info
+        operation = plain(info.operation or "a commit without the name of its operation") if info else "a commit"
+        author = f" by {user_and_engine(info)}" if info and user_and_engine(info) else ""
+        out.print(f"Version {commit.version}: {operation}{author}, {local_time(commit.timestamp_ms)}", style="bold")
+        for line in _lines(self):
+            out.print(f"  {line}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RawCommit:
+    """The actions of one commit, as they are in the log."""
+
+    table: str
+    commit: Commit
+
+    def document(self) -> dict[str, Any]:
+        actions = [msgspec.json.decode(line) for line in self._lines()]
+        return {"table": self.table, "version": self.commit.version, "actions": actions}
+
+    def print_to(self, out: Console) -> None:
+        """One action a line. Not printed by rich, which would wrap the lines."""
+        for line in self._lines():
+            out.file.write(f"{line}\n")
+
+    def _lines(self) -> Iterator[str]:
+        for action in self.commit.actions:
+            yield harmless_json(encode_action(action).decode())
 
 
 def read_entry(snapshots: SnapshotCache, number: int) -> LogEntry:
@@ -177,53 +230,7 @@ def read_entry(snapshots: SnapshotCache, number: int) -> LogEntry:
         before = snapshots.at_version(version - 1) if version > 0 else None
     except DeltaError:
         before = None
-    return LogEntry(commit=commit, before=before)
-
-
-def raw_lines(commit: Commit) -> Iterator[str]:
-    """The actions as JSON, one a line."""
-    for action in commit.actions:
-        yield harmless_json(encode_action(action).decode())
-
-
-def raw_document(table: str, commit: Commit) -> dict[str, Any]:
-    """For programs: the actions as the log has them."""
-    actions = [msgspec.json.decode(line) for line in raw_lines(commit)]
-    return {"table": table, "version": commit.version, "actions": actions}
-
-
-def entry_document(table: str, entry: LogEntry) -> dict[str, Any]:
-    """For programs."""
-    commit, info = entry.commit, entry.commit.info
-    return {
-        "table": table,
-        "version": commit.version,
-        "timestamp": iso_time(commit.timestamp_ms),
-        "timestampMs": commit.timestamp_ms,
-        "operation": info.operation if info else None,
-        "operationParameters": info.operation_parameters if info else None,
-        "operationMetrics": info.operation_metrics if info else None,
-        "engineInfo": info.engine_info if info else None,
-        "readVersion": info.read_version if info else None,
-        "isolationLevel": info.isolation_level if info else None,
-        "isBlindAppend": info.is_blind_append if info else None,
-        "landedAfter": list(landed_after(info)) if info else [],
-        "reconciled": reconciliation_document(info) if info else None,
-        "userMetadata": info.user_metadata if info else None,
-        "files": FileChangeSummary.of(commit.actions).document(),
-        "changes": list(_changes_in_words(entry)),
-    }
-
-
-def print_entry(entry: LogEntry) -> None:
-    """For people."""
-    out = console()
-    commit, info = entry.commit, entry.commit.info
-    operation = plain(info.operation or "a commit that does not say what it did") if info else "a commit"
-    whom = f" by {by_whom(info)}" if info and by_whom(info) else ""
-    out.print(f"Version {commit.version}: {operation}{whom}, {local_time(commit.timestamp_ms)}", style="bold")
-    for line in _lines(entry):
-        out.print(f"  {line}")
+    return LogEntry(table=snapshots.store.root, commit=commit, before=before)
 
 
 def _lines(entry: LogEntry) -> Iterator[str]:
@@ -232,7 +239,7 @@ def _lines(entry: LogEntry) -> Iterator[str]:
         if parameters := parameters_in_words(info.operation_parameters):
             yield parameters
         if info.user_metadata:
-            yield f"note of the user: {plain(info.user_metadata)}"
+            yield f"user metadata: {plain(info.user_metadata)}"
         if read := _read_in_words(entry):
             yield read
         yield from reconciled_in_words(info)
@@ -247,20 +254,20 @@ def _lines(entry: LogEntry) -> Iterator[str]:
 def _read_in_words(entry: LogEntry) -> str:
     info = entry.commit.info
     assert info is not None
-    told = []
+    phrases = []
     if info.is_blind_append:
-        told.append("read nothing of the table (a blind append)")
+        phrases.append("read nothing of the table (a blind append)")
     elif info.read_version is not None:
-        told.append(f"read version {info.read_version}")
+        phrases.append(f"read version {info.read_version}")
     if after := landed_after_in_words(info):
-        told.append(after)
+        phrases.append(after)
     if info.isolation_level:
-        told.append(f"isolation {plain(info.isolation_level, 40)}")
-    return "; ".join(told)
+        phrases.append(f"isolation {plain(info.isolation_level, 40)}")
+    return "; ".join(phrases)
 
 
 def _changes_in_words(entry: LogEntry) -> Iterator[str]:
-    """What the commit did besides files."""
+    """Changes other than those of files: protocol, metadata, application transactions and domains."""
     actions = entry.commit.actions
     for action in actions:
         match action:
@@ -280,17 +287,17 @@ def _protocol_change(before: Snapshot | None, protocol: Protocol) -> Iterator[st
     versions = f"reader version {protocol.min_reader_version} and writer version {protocol.min_writer_version}"
     features = sorted(supported_features(protocol))
     if before is None:
-        named = f", with {listed([plain(name) for name in features])}" if protocol.writer_features else ""
-        yield f"protocol: {versions}{named}"
+        names = f", with {listed([plain(name) for name in features])}" if protocol.writer_features else ""
+        yield f"protocol: {versions}{names}"
         return
     old = supported_features(before.protocol)
     added, dropped = sorted(set(features) - old), sorted(old - set(features))
-    told = [versions]
+    phrases = [versions]
     if added:
-        told.append(f"now supports {listed([plain(name) for name in added])}")
+        phrases.append(f"now supports {listed([plain(name) for name in added])}")
     if dropped:
-        told.append(f"no longer supports {listed([plain(name) for name in dropped])}")
-    yield f"protocol: {'; '.join(told)}"
+        phrases.append(f"no longer supports {listed([plain(name) for name in dropped])}")
+    yield f"protocol: {'; '.join(phrases)}"
 
 
 def _metadata_change(before: Snapshot | None, metadata: Metadata) -> Iterator[str]:
@@ -336,14 +343,14 @@ def _schema_change(before: Snapshot, metadata: Metadata) -> Iterator[str]:
         return
     try:
         after = parse_schema(metadata.schema_string, before.table_root)
-        found = differences(before.schema, after)
+        changes = schema_differences(before.schema, after)
     except DeltaError as error:
         yield f"schema: cannot be read: {plain(error.explain())}"
         return
-    if not found and before.schema.fieldNames() != after.fieldNames():
-        found = ["columns in another order or spelling"]
-    for difference in found:
-        yield f"schema: {plain(difference)}"
+    if not changes and before.schema.fieldNames() != after.fieldNames():
+        changes = ["columns in another order or spelling"]
+    for change in changes:
+        yield f"schema: {plain(change)}"
 
 
 def _names(columns: Iterable[str]) -> str:

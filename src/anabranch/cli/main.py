@@ -1,4 +1,4 @@
-"""The command `anabranch`. Here stand names, arguments and help; what a command does is in the module of its name.
+"""The program `anabranch`: names, arguments and help of its commands, each implemented by the module of its name.
 
 Modules are imported when their command runs, so that `--help` and `history` answer at once.
 """
@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 
 from anabranch import __version__
-from anabranch.cli.output import print_json, reporting
+from anabranch.cli.output import print_json, print_report, reporting
 from anabranch.cli.serve import serve
 from anabranch.cli.shared_arguments import Columns, Commits, Debug, Json, Options, Table, Timestamp, Version, Where
-from anabranch.cli.startup import leave_pandas_out
+from anabranch.cli.startup import block_pandas
 
 app = typer.Typer(
     name="anabranch",
@@ -48,7 +48,7 @@ def _start(
 
 
 def _examples(*lines: str) -> str:
-    """The last paragraph of a command's help."""
+    """The last paragraph of a command's help, with these examples."""
     return "\b\nExamples:\n" + "\n".join(f"  anabranch {line}" for line in lines)
 
 
@@ -62,30 +62,20 @@ def history(
 ) -> None:
     """Who changed the table, when and how: one row a commit, newest first."""
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.history import history_document, print_history
+        from anabranch.cli.history import read_history
         from anabranch.cli.table_opening import open_snapshots
 
-        snapshots = open_snapshots(table, option or [])
-        entries = snapshots.history(limit or None)
-        if as_json:
-            print_json(history_document(snapshots.store.root, entries))
-        else:
-            print_history(snapshots, entries, limit=limit or None)
+        print_report(read_history(open_snapshots(table, option or []), limit=limit or None), as_json=as_json)
 
 
 @app.command(epilog=_examples("detail ./flights", "detail s3://bucket/sales --json"))
 def detail(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
     """What the table is: size, rows, schema, partitioning, properties, protocol and the state of its log."""
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.detail import detail_document, print_detail
+        from anabranch.cli.detail import table_detail
         from anabranch.cli.table_opening import open_snapshots
 
-        snapshots = open_snapshots(table, option or [])
-        document = detail_document(snapshots)
-        if as_json:
-            print_json(document)
-        else:
-            print_detail(document, snapshots)
+        print_report(table_detail(open_snapshots(table, option or [])), as_json=as_json)
 
 
 @app.command(
@@ -110,25 +100,22 @@ def show(
     """The first rows of the table, now or at an earlier version.
 
     Only files that can hold a row for --where are opened. Conditions are comparisons, IN, BETWEEN, IS NULL
-    and LIKE 'prefix%', joined by AND, OR and NOT; what needs Spark is refused, not guessed.
+    and LIKE 'prefix%', joined by AND, OR and NOT; a condition that needs Spark is refused.
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.show import first_rows, print_rows, rows_document
-        from anabranch.cli.table_opening import open_snapshots, snapshot_meant, storage_options
+        from anabranch.cli.show import first_rows
+        from anabranch.cli.table_opening import open_snapshots, select_snapshot, storage_options
 
         snapshots = open_snapshots(table, option or [])
-        shown = first_rows(
-            snapshot_meant(snapshots, version=version, timestamp=timestamp),
+        rows = first_rows(
+            select_snapshot(snapshots, version=version, timestamp=timestamp),
             snapshots.store,
             limit=limit,
             columns=columns,
             where=where,
             options=storage_options(option or []),
         )
-        if as_json:
-            print_json(rows_document(shown))
-        else:
-            print_rows(shown)
+        print_report(rows, as_json=as_json)
 
 
 @app.command(
@@ -157,18 +144,14 @@ def files(
     With --where: which files the condition would read and how many it skips, by partition values and statistics.
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.files import FILES_SHOWN, files_document, list_files, print_files
-        from anabranch.cli.table_opening import open_snapshots, snapshot_meant
+        from anabranch.cli.files import FILES_SHOWN, list_files
+        from anabranch.cli.table_opening import open_snapshots, select_snapshot
 
         if limit is None:
             limit = 0 if as_json else FILES_SHOWN
         snapshots = open_snapshots(table, option or [])
-        snapshot = snapshot_meant(snapshots, version=version, timestamp=timestamp)
-        found = list_files(snapshot, where=where, columns=columns, limit=limit or None)
-        if as_json:
-            print_json(files_document(found))
-        else:
-            print_files(found)
+        snapshot = select_snapshot(snapshots, version=version, timestamp=timestamp)
+        print_report(list_files(snapshot, where=where, columns=columns, limit=limit or None), as_json=as_json)
 
 
 @app.command(
@@ -185,21 +168,13 @@ def log(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """One commit in words: who did what, what it had read, who came first, which files and settings changed."""
+    """One commit in words: who did what, what it read, which commits landed first, which files and settings changed."""
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.log_entry import entry_document, print_entry, raw_document, raw_lines, read_entry
+        from anabranch.cli.log_entry import RawCommit, read_entry
         from anabranch.cli.table_opening import open_snapshots
 
-        snapshots = open_snapshots(table, option or [])
-        entry = read_entry(snapshots, number)
-        if raw and not as_json:
-            for line in raw_lines(entry.commit):
-                typer.echo(line)
-        elif as_json:
-            root = snapshots.store.root
-            print_json(raw_document(root, entry.commit) if raw else entry_document(root, entry))
-        else:
-            print_entry(entry)
+        entry = read_entry(open_snapshots(table, option or []), number)
+        print_report(RawCommit(table=entry.table, commit=entry.commit) if raw else entry, as_json=as_json)
 
 
 @app.command(epilog=_examples("checkpoint ./flights", "checkpoint ./flights --log-compaction 4..6"))
@@ -215,47 +190,40 @@ def checkpoint(
     Writers do this by themselves every few commits (delta.checkpointInterval).
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.checkpoint import checkpoint_newest, compact_log, print_written
+        from anabranch.cli.checkpoint import checkpoint_newest, compact_log
         from anabranch.cli.table_opening import open_snapshots
 
         snapshots = open_snapshots(table, option or [])
         written = checkpoint_newest(snapshots) if log_compaction is None else compact_log(snapshots, log_compaction)
-        if as_json:
-            print_json(written.document(snapshots.store.root))
-        else:
-            print_written(written)
+        print_report(written, as_json=as_json)
 
 
 @app.command(epilog=_examples("fsck ./flights", "fsck s3://bucket/sales --json"))
 def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
-    """Check the table and say what is wrong and what to do. Never changes anything.
+    """Check the table, and report each problem with its remedy. Never changes anything.
 
     Looks for gaps and damage in the log, checkpoints that cannot be read, a stale or corrupt _last_checkpoint,
     checksums that disagree with the log, data files that are missing or of another size, deletion vectors that
-    cannot be read, and features of the protocol that this anabranch does not know.
+    cannot be read, and table features that this anabranch does not support.
 
     Exit code 0: clean. 1: problems found.
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.fsck.fsck_command import check_table, print_report, report_document
+        from anabranch.cli.fsck.fsck_command import check_table
         from anabranch.cli.table_opening import open_table_store
 
-        store = open_table_store(table, option or [])
-        report = check_table(store, show_progress=not as_json)
-        if as_json:
-            print_json(report_document(report))
-        else:
-            print_report(report)
+        report = check_table(open_table_store(table, option or []), show_progress=not as_json)
+        print_report(report, as_json=as_json)
         if report.problems:
             raise typer.Exit(1)
 
 
 @app.command(epilog=_examples("demo ./flights", "demo ./flights --rows 20000"))
 def demo(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder for the table, made new.", show_default=False)],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder for the new table.", show_default=False)],
     rows: Annotated[
         int | None,
-        typer.Option("--rows", min=100, help="Only about so many flights. [default: all 336,776]", show_default=False),
+        typer.Option("--rows", min=100, help="Load only about this many. [default: all 336,776]", show_default=False),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -289,23 +257,23 @@ def run_program(
         list[str],
         typer.Argument(
             metavar="PROGRAM",
-            help="As behind python: SCRIPT, -m MODULE or -c CODE. All that follows belongs to the program.",
+            help="As after `python`: SCRIPT, -m MODULE or -c CODE. The arguments that follow go to the program.",
             show_default=False,
         ),
     ],
 ) -> None:
-    """Run a Python program that was written for delta-spark, as it is.
+    """Run a Python program that was written for delta-spark, without changing it.
 
     Every Spark session that it or its libraries make knows Delta. `import delta` gives anabranch's classes, also
-    where delta-spark is installed. Settings that ask for the delta-spark jar are left out, and you are told so.
+    where delta-spark is installed. Settings that would load the delta-spark jar are left out, with a warning.
     The rest is as with python: arguments, exit code, tracebacks.
     """
-    from anabranch.cli import run as running
+    from anabranch.cli.programs import program_run
 
-    found = running.program_of(program)
-    if found is None:
+    parsed = program_run.program_of(program)
+    if parsed is None:
         raise typer.BadParameter(f"{program[0]} is no script, and neither -m MODULE nor -c CODE", param_hint="PROGRAM")
-    running.run_program(found)
+    program_run.run_program(parsed)
 
 
 @app.command(rich_help_panel=PROGRAMS, epilog=_examples("shell", "shell --conf spark.remote=sc://localhost"))
@@ -319,18 +287,18 @@ def shell(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Python to type into, with a Spark session at hand that knows Delta: `spark`.
+    """An interactive Python with a Spark session that knows Delta: `spark`.
 
-    IPython where it is installed. The session is local unless a setting or the environment says otherwise.
+    Uses IPython where it is installed. The session is local unless a setting or the environment says otherwise.
     """
     with reporting(as_json=False, debug=debug):
-        from anabranch.cli.run import start_shell
+        from anabranch.cli.programs.shell import start_shell
 
         start_shell(conf or [], plain=plain)
 
 
 class Position(enum.StrEnum):
-    """Of the switch of `auto`."""
+    """Positions of the switch `auto`."""
 
     ON = "on"
     OFF = "off"
@@ -340,24 +308,20 @@ class Position(enum.StrEnum):
 @app.command(rich_help_panel=PROGRAMS, epilog=_examples("auto on", "auto status", "auto off"))
 def auto(
     position: Annotated[
-        Position, typer.Argument(metavar="on|off|status", help="What to do, or only to tell.")
+        Position, typer.Argument(metavar="on|off|status", help="Switch on, switch off, or show the state.")
     ] = Position.STATUS,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Let every Python of this environment do as `run` does, until it is switched off again.
+    """Make every Python of this environment do what `run` does, until it is switched off again.
 
-    For programs that others start: schedulers, notebooks, spark-submit. Writes one file, anabranch_auto.pth, into
+    For programs that schedulers, notebooks or spark-submit start. Writes one file, anabranch_auto.pth, into
     site-packages, and changes nothing else. ANABRANCH_AUTO=0 leaves one process out.
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.run import print_switch, turn
+        from anabranch.cli.programs.auto_switch import turn
 
-        switch = turn(position.value)
-        if as_json:
-            print_json(switch.document())
-        else:
-            print_switch(switch)
+        print_report(turn(position.value), as_json=as_json)
 
 
 app.command(
@@ -373,20 +337,20 @@ app.command(
 def run() -> None:
     """The entry point of the program."""
     if sys.argv[1:2] == ["run"]:
-        from anabranch.cli import run as running
+        from anabranch.cli.programs import program_run
 
-        program = running.program_of(sys.argv[2:])
+        program = program_run.program_of(sys.argv[2:])
         if program is not None:
-            # Nothing may stand between Python and the program that would see its errors first.
-            running.run_program(program)
+            # Not through typer, which would catch the program's exceptions before Python does.
+            program_run.run_program(program)
             return
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            # A terminal that lacks a character shall show its escape, not end the command.
+            # A terminal that lacks a character then shows its escape, and the command goes on.
             reconfigure(errors="backslashreplace")
     if sys.argv[1:2] not in (["demo"], ["shell"], ["serve"]):
-        leave_pandas_out()
+        block_pandas()
     app()
 
 

@@ -1,4 +1,4 @@
-"""`anabranch serve`: a driver that does nothing but serve clients, until it is told to stop."""
+"""`anabranch serve`: a driver that only serves clients, until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,26 +14,30 @@ from typing import Annotated, Any
 
 import typer
 
-from anabranch.cli.output import harmless_json, plain, reporting
+from anabranch.cli.output import reporting
 from anabranch.cli.shared_arguments import Debug
+from anabranch.cli.text_format import harmless_json, plain
 
 CONNECT_PORT, JDBC_PORT = 15002, 10000
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 def _port(server: str, port: int, other: str) -> Any:
-    shown = f"Serve {server} there; 0 is any port that is free. [default: {port} where {other} is not given]"
-    return typer.Option(metavar="PORT", min=0, max=65535, help=shown, show_default=False)
+    text = f"Port for {server}; 0 is any free port. [default: {port} without {other}]"
+    return typer.Option(metavar="PORT", min=0, max=65535, help=text, show_default=False)
 
 
 ConnectPort = Annotated[int | None, _port("Spark Connect", CONNECT_PORT, "--jdbc")]
 JdbcPort = Annotated[int | None, _port("JDBC", JDBC_PORT, "--connect")]
 Host = Annotated[
     str,
-    typer.Option(metavar="ADDRESS", help="Listen there. What others reach needs a token, and a login for JDBC."),
+    typer.Option(
+        metavar="ADDRESS",
+        help="Address to listen on. One that other machines reach needs a token, and for JDBC a login.",
+    ),
 ]
-Warehouse = Annotated[str, typer.Option(metavar="DIR", help="Where tables are kept, and the list of them.")]
-Master = Annotated[str, typer.Option(metavar="URL", help="Where tasks run.")]
+Warehouse = Annotated[str, typer.Option(metavar="DIR", help="Folder of the tables and of the metastore.")]
+Master = Annotated[str, typer.Option(metavar="URL", help="Spark's master, which runs the tasks.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--conf", "-c", metavar="KEY=VALUE", help="Setting of Spark. May be repeated."),
@@ -41,19 +45,21 @@ Settings = Annotated[
 WarehouseOnly = Annotated[
     bool,
     typer.Option(
-        "--warehouse-only", metavar="", help="Refuse what clients name outside --warehouse, and functions of theirs."
+        "--warehouse-only", metavar="", help="Refuse clients' paths outside --warehouse, and their own functions."
     ),
 ]
 Users = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Who may come in by JDBC, one name:hash a line, made by --add-user.")
+    str | None, typer.Option(metavar="FILE", help="Users of JDBC, one name:hash a line, written by --add-user.")
 ]
 AddUser = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Add NAME to --users, with the password asked for, and start nothing."),
+    typer.Option(metavar="NAME", help="Add NAME to --users, prompt for the password, and start nothing."),
 ]
-Drain = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long statements may run on at the end.")]
+Drain = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0, help="How long running statements may finish at the end.")
+]
 Check = Annotated[
-    bool, typer.Option("--check", metavar="", help="Ask whether servers answer there, and start nothing.")
+    bool, typer.Option("--check", metavar="", help="Check whether servers answer at these ports, and start nothing.")
 ]
 JsonLines = Annotated[
     bool,
@@ -79,8 +85,8 @@ def serve(
     """Serve Delta tables to clients of Spark Connect and to programs that speak JDBC.
 
     One driver with Spark's own servers, whose sessions know Delta from their first statement. Prints one line when
-    clients can come. SIGTERM and Ctrl-C let nobody in any more, wait for statements that run, and stop. Exit code 0:
-    each of them came to its end. 1: some were cancelled, or the driver was lost, or nothing could be started.
+    clients can connect. On SIGTERM or Ctrl-C it accepts no new clients, waits for running statements, and stops. Exit
+    code 0: all statements finished. 1: some were cancelled, or the driver was lost, or the start failed.
     """
     if connect is None and jdbc is None:
         connect, jdbc = CONNECT_PORT, JDBC_PORT
@@ -91,19 +97,19 @@ def serve(
         if add_user is not None:
             _add_user(users, add_user)
             return
-        ended_well = _serve(
+        drained = _serve(
             _Output(as_json),
             {"connect": connect, "jdbc": jdbc, "host": host, "warehouse_only": warehouse_only, "users": users},
             {"warehouse": warehouse, "master": master, "host": host},
             conf or [],
             drain_seconds=drain,
         )
-        if not ended_well:
+        if not drained:
             raise typer.Exit(1)
 
 
 class _Output:
-    """One line for each thing that happens."""
+    """Prints one line for each event."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
@@ -115,7 +121,7 @@ class _Output:
 
 
 class _Signals:
-    """SIGTERM and SIGINT, from now on."""
+    """Records SIGTERM and SIGINT, and ends the process at the second one."""
 
     def __init__(self) -> None:
         self.first: str | None = None
@@ -127,14 +133,14 @@ class _Signals:
         self.count += 1
         self.first = self.first or signal.Signals(number).name
         if self.count > 1:
-            # Whoever asks twice does not want to wait. Spark's JVM ends with us, and no commit is half done.
+            # The user does not want to wait. Spark's JVM ends with this process, and commits are atomic.
             os._exit(1)
 
 
 def _serve(
-    out: _Output, doors: dict[str, Any], driver: dict[str, Any], conf: Sequence[str], *, drain_seconds: float
+    out: _Output, servers: dict[str, Any], driver: dict[str, Any], conf: Sequence[str], *, drain_seconds: float
 ) -> bool:
-    """Whether all statements of clients came to their end."""
+    """Serve until a signal or the end of the driver. Returns whether all statements of clients finished."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - `--help` and `--check` need no Spark
 
     from anabranch.server.access_rules import check_access  # noqa: PLC0415 - as above
@@ -142,13 +148,13 @@ def _serve(
     from anabranch.server.logins import read_users  # noqa: PLC0415 - as above
     from anabranch.server.running_server import serve as start  # noqa: PLC0415 - as above
 
-    given = dict(_parsed(setting) for setting in conf)
-    known = None if doors["users"] is None else read_users(doors["users"])
-    open_doors = {door: doors[door] is not None for door in ("connect", "jdbc")}
-    check_access(doors["host"], given, **open_doors, has_users=known is not None)
-    spark = driver_session(**driver, given=given)
+    settings = dict(_parsed(setting) for setting in conf)
+    users = None if servers["users"] is None else read_users(servers["users"])
+    started = {name: servers[name] is not None for name in ("connect", "jdbc")}
+    check_access(servers["host"], settings, **started, has_users=users is not None)
+    spark = driver_session(**driver, user_settings=settings)
     try:
-        server = start(spark, **doors)
+        server = start(spark, **servers)
         signals = _Signals()
         warehouse = str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")
         urls = [url for url in (server.connect_url, server.jdbc_url) if url is not None]
@@ -160,21 +166,19 @@ def _serve(
             warehouse=warehouse,
             process=os.getpid(),
         )
-        while signals.first is None and server.wait(_LOOK_SECONDS):
+        while signals.first is None and server.wait(_POLL_SECONDS):
             pass
         if signals.first is None:
             out.line("Stopped: the driver was lost", state="stopped", reason="driver lost", drained=False)
             return False
         out.line(f"Stopping: {signals.first}", state="stopping", reason=signals.first)
         drained = server.stop(drain_seconds=drain_seconds)
-        ending = (
-            "every statement came to its end" if drained else f"after {drain_seconds:g} s statements were cancelled"
-        )
+        ending = "all statements finished" if drained else f"after {drain_seconds:g} s statements were cancelled"
         out.line(f"Stopped: {ending}", state="stopped", reason=signals.first, drained=drained)
         return drained
     finally:
         with contextlib.suppress(Py4JError, OSError):
-            # Of a driver that was lost there is nothing to stop.
+            # Fails if the driver was lost; then there is no session to stop.
             spark.stop()
 
 
@@ -184,13 +188,13 @@ def _add_user(users: str | None, name: str) -> None:
 
     if users is None:
         raise InvalidArgumentError(argument="--add-user", value=name, problem="name the file too, by --users")
-    # A program that adds somebody writes the password to our input.
+    # A program that adds a user writes the password to standard input.
     password = getpass.getpass(f"Password of {name}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     add_user(users, name, password)
 
 
 def _parsed(setting: str) -> tuple[str, str]:
-    from anabranch.errors.arguments import InvalidArgumentError  # noqa: PLC0415 - `--help` shall not wait for it
+    from anabranch.errors.arguments import InvalidArgumentError  # noqa: PLC0415 - slow to import, and `--help` does not need it
 
     key, equals, value = setting.partition("=")
     if not key or not equals:

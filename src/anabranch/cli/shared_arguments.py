@@ -14,7 +14,7 @@ Options = Annotated[
         "-o",
         metavar="KEY=VALUE",
         help="Storage setting by its Hadoop name, such as fs.s3a.endpoint=http://localhost:9000. May be repeated; "
-        "what is not given comes from the environment (AWS_…, GOOGLE_…, AZURE_…).",
+        "other settings come from the environment (AWS_…, GOOGLE_…, AZURE_…).",
         show_default=False,
     ),
 ]
@@ -27,7 +27,7 @@ Where = Annotated[
     typer.Option("--where", "-w", metavar="SQL", help="A condition as after WHERE: \"month = 3 AND carrier = 'UA'\"."),
 ]
 Columns = Annotated[
-    str | None, typer.Option("--columns", "-c", metavar="A,B", help="Columns by name, parted by commas.")
+    str | None, typer.Option("--columns", "-c", metavar="A,B", help="Names of columns, separated by commas.")
 ]
 Version = Annotated[int | None, typer.Option("--version", "-v", min=0, help="The version to look at.")]
 Commits = Annotated[
@@ -35,7 +35,7 @@ Commits = Annotated[
     typer.Option(
         "--log-compaction",
         metavar="FIRST..LAST",
-        help="Write a log compaction instead: one file that readers may take in the place of these commits.",
+        help="Write a log compaction instead: one file that readers may read instead of these commits.",
         show_default=False,
     ),
 ]
@@ -45,6 +45,6 @@ Timestamp = Annotated[
         "--timestamp",
         "-t",
         metavar="TIME",
-        help="The version of that time: 2026-03-01, '2026-03-01 10:30' (local) or 2026-03-01T10:30:00Z.",
+        help="The version at that time: 2026-03-01, '2026-03-01 10:30' (local) or 2026-03-01T10:30:00Z.",
     ),
 ]

@@ -1,19 +1,22 @@
-"""`anabranch show`: rows of a table, read by pyarrow, no Spark involved."""
+"""`anabranch show`: rows of a table, read by pyarrow without Spark."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from anabranch.cli.output import cells, console, count, json_values, plain, table_of
-from anabranch.cli.rows.condition_filter import Condition, RowFilter, column_paths, condition_on
+from anabranch.cli.output import table_of
+from anabranch.cli.rows.condition_filter import Condition, column_paths, condition_on
 from anabranch.cli.rows.data_file_reading import DataFile, DataFiles, RowReader
+from anabranch.cli.rows.display_values import cells, json_values
 from anabranch.cli.rows.local_time_zone import local_time_zone
+from anabranch.cli.rows.row_filter import RowFilter
+from anabranch.cli.text_format import count, plain
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import TRUE
@@ -25,7 +28,11 @@ from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.rows.row_ids import row_count
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 CELL_CHARACTERS = 60
+_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +42,43 @@ class ShownRows:
     snapshot: Snapshot
     condition: Condition
     schema: StructType
-    """Of `rows`."""
+    """The schema of `rows`."""
     rows: pa.Table
     files_opened: int
     more: bool
-    """Whether there may be more rows than were asked for."""
+    """Whether the table has more such rows than the limit."""
+
+    def document(self) -> dict[str, Any]:
+        values = [json_values(self.rows[field.name], field.dataType) for field in self.schema.fields]
+        names = self.schema.fieldNames()
+        return {
+            "table": self.snapshot.table_root,
+            "version": self.snapshot.version,
+            "where": self.condition.text or None,
+            "columns": [{"name": field.name, "type": field.dataType.simpleString()} for field in self.schema.fields],
+            "rows": [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)],
+            "more": self.more,
+            "files": {
+                "total": self.snapshot.files.count,
+                "mayMatch": int(self.condition.may_match.sum()),
+                "opened": self.files_opened,
+            },
+        }
+
+    def print_to(self, out: Console) -> None:
+        fields = self.schema.fields
+        right = [
+            plain(field.name)
+            for field in fields
+            if field.dataType.simpleString() in _NUMBERS or field.dataType.typeName() == "decimal"
+        ]
+        table = table_of(*(plain(field.name) for field in fields), right=right)
+        columns = [cells(self.rows[field.name], field.dataType, CELL_CHARACTERS) for field in fields]
+        for row in zip(*columns, strict=True):
+            table.add_row(*row)
+        if self.rows.num_rows:
+            out.print(table)
+        out.print(_summary(self), style="dim")
 
 
 def first_rows(
@@ -51,7 +90,7 @@ def first_rows(
     where: str | None,
     options: dict[str, str],
 ) -> ShownRows:
-    """Up to `limit` rows.
+    """The first rows that satisfy `where`, at most `limit`.
 
     Raises `ColumnNotFoundError`, `PredicateSyntaxError`, `ConditionNeedsSparkError`, `DataFileMismatchError`,
     `DeletionVectorError`, `UnsafePathError`, `StorageError`.
@@ -69,82 +108,44 @@ def first_rows(
         time_zone=local_time_zone(),
     )
     batches: list[pa.RecordBatch] = []
-    opened = found = 0
+    files_opened = num_rows = 0
     for add in _files(snapshot, condition):
-        if found > limit:
+        if num_rows > limit:
             break
-        opened += 1
-        for rows in _rows_of(reader, store, snapshot, add):
-            kept = rows if keep is None else keep.of(rows)
-            # One row more than asked for tells whether there are more.
-            kept = kept.slice(0, limit + 1 - found)
+        files_opened += 1
+        for batch in _rows_of(reader, store, snapshot, add):
+            kept = batch if keep is None else keep.of(batch)
+            # One row beyond the limit shows that there are more.
+            kept = kept.slice(0, limit + 1 - num_rows)
             batches.append(kept)
-            found += kept.num_rows
-            if found > limit:
+            num_rows += kept.num_rows
+            if num_rows > limit:
                 break
     fields = [snapshot.schema[name] for name in chosen]
-    whole = pa.Table.from_batches(batches, schema=reader.row_schema).select(chosen)
+    rows = pa.Table.from_batches(batches, schema=reader.row_schema).select(chosen)
     return ShownRows(
         snapshot=snapshot,
         condition=condition,
         schema=visible_schema(StructType(fields)),
-        rows=whole.slice(0, limit),
-        files_opened=opened,
-        more=found > limit,
+        rows=rows.slice(0, limit),
+        files_opened=files_opened,
+        more=num_rows > limit,
     )
-
-
-def rows_document(shown: ShownRows) -> dict[str, Any]:
-    """For programs."""
-    values = [json_values(shown.rows[field.name], field.dataType) for field in shown.schema.fields]
-    names = shown.schema.fieldNames()
-    return {
-        "table": shown.snapshot.table_root,
-        "version": shown.snapshot.version,
-        "where": shown.condition.text or None,
-        "columns": [{"name": field.name, "type": field.dataType.simpleString()} for field in shown.schema.fields],
-        "rows": [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)],
-        "more": shown.more,
-        "files": {
-            "total": shown.snapshot.files.count,
-            "mayMatch": int(shown.condition.may_match.sum()),
-            "opened": shown.files_opened,
-        },
-    }
-
-
-def print_rows(shown: ShownRows) -> None:
-    """For people."""
-    out = console()
-    numbers = {"tinyint", "smallint", "int", "bigint", "float", "double"}
-    right = [
-        plain(field.name)
-        for field in shown.schema.fields
-        if field.dataType.simpleString() in numbers or field.dataType.typeName() == "decimal"
-    ]
-    table = table_of(*(plain(field.name) for field in shown.schema.fields), right=right)
-    columns = [cells(shown.rows[field.name], field.dataType, CELL_CHARACTERS) for field in shown.schema.fields]
-    for row in zip(*columns, strict=True):
-        table.add_row(*row)
-    if shown.rows.num_rows:
-        out.print(table)
-    out.print(_summary(shown), style="dim")
 
 
 def _summary(shown: ShownRows) -> str:
     total, may_match = shown.snapshot.files.count, int(shown.condition.may_match.sum())
     first = "The first " if shown.more else ""
-    told = f"{first}{count(shown.rows.num_rows, 'row')} of version {shown.snapshot.version}"
-    if not shown.condition.text:
-        return f"{told}; opened {shown.files_opened:,} of {count(total, 'file')}."
+    where = f" where {plain(shown.condition.text)}" if shown.condition.text else ""
     skipped = f", skipped {total - may_match:,} by their statistics and partitions" if may_match < total else ""
     return (
-        f"{told} where {plain(shown.condition.text)}; opened {shown.files_opened:,} of {count(total, 'file')}{skipped}."
+        f"{first}{count(shown.rows.num_rows, 'row')} of version {shown.snapshot.version}{where}; "
+        f"opened {shown.files_opened:,} of {count(total, 'file')}{skipped}."
     )
 
 
 def _files(snapshot: Snapshot, condition: Condition) -> Iterator[AddFile]:
-    """Those to read, made into actions one at a time: of a large table only the first few are looked at."""
+    """The files that can match, as actions made one at a time: the first few of a large table are often enough."""
     table = snapshot.files.table
     for index in np.flatnonzero(condition.may_match).tolist():
         yield from adds_of_table(table.slice(index, 1), data_change=False)
@@ -153,6 +154,6 @@ def _files(snapshot: Snapshot, condition: Condition) -> Iterator[AddFile]:
 def _rows_of(reader: RowReader, store: LogStore, snapshot: Snapshot, add: AddFile) -> Iterator[pa.RecordBatch]:
     vector, num_rows = add.deletion_vector, row_count(add.stats)
     hidden = None if vector is None else load_vector(store, vector, num_rows=num_rows)
-    place = locate(add.path, table_root=snapshot.table_root, allowed_prefixes=allowed_prefixes_of(store))
-    file = DataFile(name=place.absolute, partition_values=add.partition_values)
+    location = locate(add.path, table_root=snapshot.table_root, allowed_prefixes=allowed_prefixes_of(store))
+    file = DataFile(name=location.absolute, partition_values=add.partition_values)
     yield from reader.read(file, hidden)

@@ -1,4 +1,4 @@
-"""What comes before the commands: the PySpark that they need, and what makes them answer at once."""
+"""Preparation of the process before a command runs: PySpark's release is checked, pandas is kept out."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from types import ModuleType
 try:
     import anabranch.pyspark_release  # noqa: F401 - raises for a PySpark that is too old
 except ImportError as error:
-    # One sentence, where the modules of the commands would fail on what that PySpark lacks.
+    # Without this, the commands' own imports would fail on classes that the old PySpark lacks.
     sys.exit(str(error))
 
 
-class WithoutPandas:
-    """Finds no pandas.
+class PandasBlocker:
+    """An import finder that hides pandas.
 
-    pyarrow imports it, where it is there, before it makes its first array: a third of the time that `history`
-    takes, for nothing that looking at a table needs.
+    pyarrow imports pandas, if it is installed, before it makes its first array. That is a third of the time that
+    `history` takes, and no command that only reads a table needs pandas.
     """
 
     @staticmethod
@@ -27,13 +27,13 @@ class WithoutPandas:
         path: Sequence[str] | None = None,  # noqa: ARG004 - the signature of a finder
         target: ModuleType | None = None,  # noqa: ARG004
     ) -> importlib.machinery.ModuleSpec | None:
-        """Raises `ModuleNotFoundError` for pandas; for all else the next finder is asked."""
+        """Raise `ModuleNotFoundError` for pandas, and leave other modules to the next finder."""
         if name == "pandas":
             raise ModuleNotFoundError("left out, to start faster", name=name)
         return None
 
 
-def leave_pandas_out() -> None:
-    """For the rest of this process, unless it is there already."""
+def block_pandas() -> None:
+    """Hide pandas for the rest of this process, unless it is imported already."""
     if "pandas" not in sys.modules:
-        sys.meta_path.insert(0, WithoutPandas)
+        sys.meta_path.insert(0, PandasBlocker)

@@ -1,4 +1,4 @@
-"""From the TABLE of a command line to its log."""
+"""Opens the table that a command line names, at the version it names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from anabranch.storage.opening.store_opening import open_with_external_files, sc
 
 
 def open_snapshots(table: str, options: Sequence[str]) -> SnapshotCache:
-    """The versions of the table at a path or URL. Nothing is read yet.
+    """The versions of the table at a path or URL. Does not read the log yet.
 
-    Raises `InvalidArgumentError`, `UnsupportedStorageError`, `StorageOptionError`, `TableNotFoundError`
-    (for a local folder that is not there).
+    Raises `InvalidArgumentError`, `UnsupportedStorageError`, `StorageOptionError`, and `TableNotFoundError`
+    for a local folder that does not exist.
     """
     return SnapshotCache(open_table_store(table, options), SystemClock())
 
@@ -33,24 +33,24 @@ def open_table_store(table: str, options: Sequence[str]) -> LogStore:
 
 
 def storage_options(options: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` texts as a mapping.
+    """The `KEY=VALUE` strings as a mapping.
 
     Raises `InvalidArgumentError`, which does not repeat the value: it may be secret.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for option in options:
         key, equals, value = option.partition("=")
         if not equals or not key.strip():
             problem = "write it as KEY=VALUE, such as fs.s3a.endpoint=http://localhost:9000"
             raise InvalidArgumentError(argument="--option", value=key, problem=problem)
-        found[key.strip()] = value
-    return found
+        settings[key.strip()] = value
+    return settings
 
 
-# `--version` and `--timestamp`: which version a user means.
+# `--version` and `--timestamp`: the version to read.
 
 
-def snapshot_meant(snapshots: SnapshotCache, *, version: int | None, timestamp: str | None) -> Snapshot:
+def select_snapshot(snapshots: SnapshotCache, *, version: int | None, timestamp: str | None) -> Snapshot:
     """That version, the one of that time, or the newest.
 
     Raises `InvalidArgumentError`, `VersionNotFoundError`, `TimestampEarlierThanFirstCommitError`,
@@ -65,7 +65,7 @@ def snapshot_meant(snapshots: SnapshotCache, *, version: int | None, timestamp: 
 
 
 def milliseconds(text: str) -> int:
-    """Since the epoch, of a time in ISO 8601; without a zone it is that of this machine.
+    """Milliseconds since the epoch, for a time in ISO 8601; a time without a zone is in this machine's zone.
 
     Raises `InvalidArgumentError`.
     """

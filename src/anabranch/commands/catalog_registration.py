@@ -1,4 +1,4 @@
-"""What the session's catalog knows of a table: its name, its place, its columns."""
+"""The entry of a table in the session's catalog: its name, its location, its columns."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from anabranch.transaction.commit.commit_context import CommittedVersion
 
 LOGGER = logging.getLogger("anabranch.commit")
 REGISTRATION_MS_MAX = 5_000
-"""Between the first commit of a named table and its entry in the catalog lies one call of the metastore."""
-_LOOKS_APART_MS = 50
+"""How long another program may take from the first commit of a named table to its entry in the catalog, which is one
+call of the metastore."""
+_POLL_INTERVAL_MS = 50
 
 
 def is_registered(table: TableRef) -> bool:
-    """Whether the catalog knows the table's name; where another program has just made the table, within a moment.
+    """Whether the catalog has an entry for the table; where another program is creating the table, waits for the entry.
 
-    That program tells the catalog right behind its commit. Without waiting for it, a name that two programs make at one
-    time would look like one that an old folder is in the way of.
+    That program registers the table right after its first commit. Without the wait, a name that two programs create at
+    the same time would look like a name whose folder holds an old table.
     """
     assert table.entry is not None
     clock, catalog = table.session.clock, table.session.catalog
@@ -33,14 +34,14 @@ def is_registered(table: TableRef) -> bool:
         return True
     ends_ms = clock.elapsed_ms() + _left_to_register_ms(table)
     while clock.elapsed_ms() < ends_ms:
-        clock.sleep_ms(_LOOKS_APART_MS)
+        clock.sleep_ms(_POLL_INTERVAL_MS)
         if catalog.find(name) is not None:
             return True
     return False
 
 
 def _left_to_register_ms(table: TableRef) -> int:
-    """How long whoever made the table by a name may still take to tell the catalog; 0 where nobody is about to."""
+    """How long the program that created the table by a name may still take to register it; 0 where none is about to."""
     first = list_log(table.delta_log.store, first=0, upto=0).commits
     info = read_commit_info(table.delta_log.store, first[0]) if first else None
     if info is None or info.timestamp is None:
@@ -53,9 +54,9 @@ def _left_to_register_ms(table: TableRef) -> int:
 
 
 def register(table: TableRef, entry: CatalogEntry, committed: CommittedVersion | None = None) -> None:
-    """Make the catalog know the name, with the columns that `committed` has brought, else those of the newest version.
+    """Register the table with the columns of the commit if it changes them, otherwise with those of the newest version.
 
-    A commit that landed says its columns itself: a storage that fails behind it makes no failure of it.
+    The columns of a commit are not read from storage, which might fail although the commit is in the log.
     """
     metadata = _metadata_of(committed) or table.latest().metadata
     schema = visible_schema(parse_schema(metadata.schema_string, table.label))
@@ -64,9 +65,9 @@ def register(table: TableRef, entry: CatalogEntry, committed: CommittedVersion |
 
 
 def register_if_changed(table: TableRef, committed: CommittedVersion | None) -> None:
-    """Make the catalog know the columns that a commit has brought, if it did. A failure of that is logged.
+    """Register the columns of the commit, if it changes them. A failure is logged.
 
-    The commit has landed, and its columns are read from the log, whatever the catalog says.
+    The commit is in the log, from which columns are read even where the entry in the catalog is outdated.
     """
     if table.entry is None or committed is None or _metadata_of(committed) is None:
         return
@@ -74,7 +75,7 @@ def register_if_changed(table: TableRef, committed: CommittedVersion | None) -> 
         register(table, table.entry, committed)
     except Exception:
         LOGGER.warning(
-            "version %d of %s landed, but the catalog did not take its columns",
+            "version %d of %s is committed, but its columns could not be registered in the catalog",
             committed.version,
             table.label,
             exc_info=True,

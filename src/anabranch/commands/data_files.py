@@ -1,4 +1,4 @@
-"""Rows become data files of a table: the one way of all statements that add rows, and where rows keep their ids."""
+"""Writes rows as data files of a table, for all statements that add rows, and finds the columns with row ids."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def write_data_files(
 ) -> WrittenFiles:
     """Run the frame, whose columns are those of `schema`, and write its rows. Nothing is committed.
 
-    `parquet` are options of Parquet's writer. With `optimize` rows are brought together first; None leaves that to the
-    session and the table. Raises the errors of `refuse_when` columns among the rows, `InvalidOptionError`, and
-    `InvalidPropertyError` where no commit could be checked for conflicts.
+    `parquet` are options of Parquet's writer. With `optimize` rows are shuffled first to make fewer files; None leaves
+    that to the session and the table. Raises the errors of `refuse_when` columns among the rows, `InvalidOptionError`,
+    and `InvalidPropertyError` for an isolation level that does not exist.
     """
-    # Asked for again by the commit, when files would have been written in vain.
+    # The commit would raise the same error, but only after all files are written.
     properties.isolation_level  # noqa: B018 - raises
-    together = optimized(
+    shuffled = optimized(
         table.session, rows, properties=properties, partition_columns=partition_columns, option=optimize
     )
     with typed_violations():
         return table.session.engine.write(
             WriteRequest(
                 table_root=table.path,
-                frame=together,
+                frame=shuffled,
                 schema=schema,
                 partition_columns=partition_columns,
                 column_mapping=ColumnMappingMode.parse(properties.column_mapping_mode),
@@ -54,10 +54,10 @@ def write_data_files(
 
 
 def tracking_of(table: TableRef, snapshot: Snapshot) -> RowTrackingColumns | None:
-    """Where the rows of the table keep their ids; None where they have none. Raises `RowTrackingColumnsError`."""
+    """The columns with the row ids of the table; None without row tracking. Raises `RowTrackingColumnsError`."""
     return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=table.label)
 
 
 def rows_kept_tags(table: TableRef, snapshot: Snapshot) -> dict[str, str]:
-    """Whether the rows kept their ids, for the commit to say so. See "Writer Requirements for Row Tracking"."""
+    """The tag of a commit whose rows keep their ids. See "Writer Requirements for Row Tracking"."""
     return {} if tracking_of(table, snapshot) is None else {ROWS_KEPT_TAG: "true"}

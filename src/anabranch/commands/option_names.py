@@ -1,4 +1,4 @@
-"""Names of options of reads, writes and streams, and names that are a slip of the pen away from one of them."""
+"""The names of the options of reads, writes and streams, and the check for misspelled ones."""
 
 from __future__ import annotations
 
@@ -53,24 +53,24 @@ OF_STREAMS = (
     "streamingSourceTrackingId",
     "withEventTimeOrder",
 )
-_KNOWN = {name.lower(): name for name in (*OF_WRITES, *OF_READS, *OF_STREAMS)}
-_SPARKS = frozenset({"paths"})
-"""Spark's own names that are near one of these."""
-_NEAR = 0.86
-"""The part of two names that is the same in names that may be taken for one another."""
+_BY_LOWER_NAME = {name.lower(): name for name in (*OF_WRITES, *OF_READS, *OF_STREAMS)}
+_SPARK_OPTIONS = frozenset({"paths"})
+"""Names of Spark's own options that are similar to one of these."""
+_SIMILARITY_MIN = 0.86
+"""How similar two names must be, of 1, for one to be taken for a misspelling of the other."""
 
 
 def check_names(options: Mapping[str, str]) -> None:
-    """Refuse an option whose name is nearly that of one of Delta's, which would be ignored otherwise.
+    """Refuse an option that looks like a misspelling of one of Delta's, as it would be ignored otherwise.
 
-    Others pass: Spark and file systems have options of their own, most of them with a dot in their names. Raises
+    Other names are allowed: Spark and file systems have their own options, most of them with a dot in the name. Raises
     `InvalidOptionError`.
     """
     for name, value in options.items():
         lower = name.lower()
-        if lower in _KNOWN or lower in _SPARKS or "." in lower:
+        if lower in _BY_LOWER_NAME or lower in _SPARK_OPTIONS or "." in lower:
             continue
-        near = difflib.get_close_matches(lower, _KNOWN, n=1, cutoff=_NEAR)
-        if near:
-            problem = f"Delta has no option of this name (did you mean {_KNOWN[near[0]]}?)"
+        similar = difflib.get_close_matches(lower, _BY_LOWER_NAME, n=1, cutoff=_SIMILARITY_MIN)
+        if similar:
+            problem = f"Delta has no option of this name (did you mean {_BY_LOWER_NAME[similar[0]]}?)"
             raise InvalidOptionError(option=name, value=value, problem=problem)

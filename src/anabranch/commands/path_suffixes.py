@@ -1,4 +1,4 @@
-"""What a path may say behind the folder of a table: a version, a time, or folders of partitions."""
+"""Suffixes of the path of a table: a version, a time, or folders of partitions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _TIMESTAMP_SUFFIX = re.compile(r"^(.*)@(\d{17})$", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TimeTravel:
-    """Which version to read; the newest where neither is said."""
+    """The version to read, by number or by time; the newest without either."""
 
     version: int | None = None
     timestamp: str | datetime | None = None
-    """As Spark casts it to a timestamp, in the session's time zone."""
+    """A string is cast as Spark does, in the session's time zone."""
 
     @property
     def is_newest(self) -> bool:
@@ -29,7 +29,7 @@ NEWEST = TimeTravel()
 
 
 def split_time_travel(path: str) -> tuple[str, TimeTravel]:
-    """A path or name without `@v3` or `@20240131093000000`, and what that said."""
+    """The path or name without `@v3` or `@20240131093000000`, and the version that this suffix names."""
     if match := _VERSION_SUFFIX.match(path):
         return match[1], TimeTravel(version=int(match[2]))
     if match := _TIMESTAMP_SUFFIX.match(path):
@@ -40,14 +40,14 @@ def split_time_travel(path: str) -> tuple[str, TimeTravel]:
 
 
 def split_partitions(path: str) -> tuple[str, dict[str, str | None]]:
-    """`/t/date=2024-01-01/part=2` as `/t` and the values; a path without such folders as it is.
+    """Split `/t/date=2024-01-01/part=2` into `/t` and the values by column; other paths have no values.
 
-    Folders are named as Hive names them: characters by `%` and two digits, a name of its own for NULL.
+    Names of folders are escaped as Hive does: some characters by `%` and two digits, and NULL by a reserved name.
     """
     values: dict[str, str | None] = {}
-    rest = path.rstrip("/")
-    while "=" in rest.rsplit("/", 1)[-1]:
-        rest, folder = rest.rsplit("/", 1)
+    root = path.rstrip("/")
+    while "=" in root.rsplit("/", 1)[-1]:
+        root, folder = root.rsplit("/", 1)
         column, value = folder.split("=", 1)
         values[unquote(column)] = None if value == _NULL_FOLDER else unquote(value)
-    return rest, dict(reversed(values.items()))
+    return root, dict(reversed(values.items()))

@@ -1,4 +1,4 @@
-"""From what a user wrote to the table meant: by path, or by name in the session's catalog."""
+"""Resolves paths and names to tables: by the folder, or by the session's catalog."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.commit")
-FILES_LOOKED_AT_MAX = 100
+LISTED_FILES_MAX = 100
 USER_METADATA_SETTING = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableRef:
-    """One table, seen through one Spark session. The table may still have to be created."""
+    """One table in one Spark session. The table need not exist yet."""
 
     session: DeltaSession
     delta_log: DeltaLog
     path: str
-    """Qualified by the session's file system."""
+    """The folder, with the scheme of the session's file system."""
     storage: tuple[tuple[str, str], ...] = ()
-    """`fs.*` settings for this table alone, which go before the session's."""
+    """`fs.*` settings for this table alone, which override the session's."""
     entry: CatalogEntry | None = None
-    """How the catalog knows the table, where it was found by name."""
+    """The entry in the catalog, where the table was resolved by name."""
 
     @property
     def label(self) -> str:
-        """What messages call the table."""
+        """The name of the table in messages."""
         return str(self.entry.name) if self.entry else str(PathIdentifier(self.path))
 
     def latest(self) -> Snapshot:
@@ -58,23 +58,23 @@ class TableRef:
         return snapshot
 
     def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
-        """A transaction on a version that was read before. Its commit tells who made it, and the session's note.
+        """A transaction on a version that has been read. Its commit records the user, and the session's user metadata.
 
-        Without a version it creates the table. Spark's UI shows its jobs by the operation and the table. Raises as
+        Without a version it creates the table. Spark's UI shows its jobs with the operation and the table. Raises as
         `check_new_folder`.
         """
         if snapshot is None:
             check_new_folder(self)
         self.session.describe_jobs(f"{operation.name} {self.label}")
-        note = operation.user_metadata
-        if note is None:
-            note = self.session.setting(USER_METADATA_SETTING)
-        told = dataclasses.replace(operation, user_metadata=note, user=self.session.user)
-        return self.delta_log.begin_at(told, snapshot=snapshot)
+        user_metadata = operation.user_metadata
+        if user_metadata is None:
+            user_metadata = self.session.setting(USER_METADATA_SETTING)
+        recorded = dataclasses.replace(operation, user_metadata=user_metadata, user=self.session.user)
+        return self.delta_log.begin_at(recorded, snapshot=snapshot)
 
 
 def no_table(table: TableRef) -> NotADeltaTableError:
-    """The error for a path or name without a table, with what is there instead, and how it becomes one."""
+    """The error for a path or name without a table, which says what is there instead, and how to make a table of it."""
     with contextlib.suppress(DeltaError):
         root, partitions = split_partitions(table.path)
         if partitions and _is_table(table, root):
@@ -86,7 +86,7 @@ def no_table(table: TableRef) -> NotADeltaTableError:
 
 
 def check_same_table(table: TableRef, snapshot: Snapshot, *, table_id: str) -> None:
-    """For a statement of several commits: the table it goes on with is the one that it began with.
+    """Check, between the commits of one statement, that the table has not been replaced by another.
 
     Raises `MetadataChangedException`.
     """
@@ -104,14 +104,14 @@ def check_same_table(table: TableRef, snapshot: Snapshot, *, table_id: str) -> N
 
 
 def holds_parquet(table: TableRef) -> bool:
-    """Whether there are Parquet files in the folder, as far as its first files tell."""
-    # Beside data lie markers such as `_SUCCESS`; a folder may be anything, so not all of it is looked at.
-    files = islice(table.delta_log.store.list_tree(), FILES_LOOKED_AT_MAX)
+    """Whether there are Parquet files among the first files of the folder."""
+    # Several files, as there may be markers such as `_SUCCESS`; not all, as the folder may be huge.
+    files = islice(table.delta_log.store.list_tree(), LISTED_FILES_MAX)
     return any(file.path.endswith(".parquet") for file in files)
 
 
 def warn_of_parquet(table: TableRef) -> None:
-    """Log a warning where a new table's folder holds Parquet files, which are no part of the table."""
+    """Log a warning where the folder of a new table holds Parquet files, which are no part of the table."""
     if holds_parquet(table):
         LOGGER.warning(
             "%s becomes a Delta table of the rows written now; the Parquet files that are in its folder are no "
@@ -122,7 +122,7 @@ def warn_of_parquet(table: TableRef) -> None:
 
 
 def existing_table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
-    """The table in a folder. Raises `NotADeltaTableError`, which says so where the path is the name of a table."""
+    """The table in a folder. Raises `NotADeltaTableError`, with a hint where the path is the name of a table."""
     table = table_at(session, path, options)
     try:
         table.latest()
@@ -153,7 +153,7 @@ def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None
 
 
 def table_to_write(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
-    """The table, existing or not, that a write to `path` means. Raises as `check_new_folder`."""
+    """The table, existing or not, to which a write to `path` goes. Raises as `check_new_folder`."""
     table = table_at(session, path, options)
     if table.delta_log.snapshots.latest_or_none() is None:
         check_new_folder(table)
@@ -161,11 +161,11 @@ def table_to_write(session: DeltaSession, path: str, options: Mapping[str, str] 
 
 
 def check_new_folder(new: TableRef) -> None:
-    """Refuse to make a table in a folder that is a part of another table.
+    """Refuse to create a table in a folder that is a part of another table.
 
-    A folder may be called `base@v0` or `k=1`. Only where a table is in the folder before that does the path mean a
-    version of it, which raises `InvalidOptionError`, or a partition, which raises `LocationInTableError`. So does a
-    path into a log.
+    A folder may be called `base@v0` or `k=1`. Such a path names a version or a partition only where the folder above
+    is a table; then a version raises `InvalidOptionError`, and a partition `LocationInTableError`, as does a path into
+    a log.
     """
     if "_delta_log" in new.path.split("/"):
         raise LocationInTableError(table=new.label, outer=new.path.partition("/_delta_log")[0], part="its log")
@@ -186,8 +186,8 @@ def _is_table(new: TableRef, path: str) -> bool:
 def table_named(session: DeltaSession, text: str) -> TableRef:
     """The existing table that `text` names. Raises `NotADeltaTableError`."""
     if is_absolute_path(text):
-        found = f"it is a path, and not a name: use DeltaTable.forPath, or delta.`{text}`"
-        raise NotADeltaTableError(table=text, found=found)
+        path = f"it is a path, and not a name: use DeltaTable.forPath, or delta.`{text}`"
+        raise NotADeltaTableError(table=text, found=path)
     return table_identified(session, parse_identifier(text))
 
 
@@ -197,7 +197,7 @@ def table_identified(
     *,
     of_view: type[NotADeltaTableError] = NotADeltaTableError,
 ) -> TableRef:
-    """The existing table meant. Raises `NotADeltaTableError`, saying what was found instead, or `of_view`."""
+    """The existing table of this identifier. Raises `NotADeltaTableError`, or `of_view` where it is that of a view."""
     if isinstance(identifier, PathIdentifier):
         table = table_at(session, identifier.path)
         table.latest()
@@ -217,18 +217,18 @@ def table_identified(
 def table_to_create(
     session: DeltaSession, identifier: NameIdentifier, *, location: str | None, replaces: bool = False
 ) -> TableRef:
-    """The table a name stands for, or will stand for once it is created at `location`.
+    """The table of this name, or the table that is to be created by this name at `location`.
 
-    Without a location the catalog says where a managed table goes. Raises `NotADeltaTableError` where the name is that
-    of a table of another format, or of a view, and `TableLocationMismatchError` where one that `replaces` a table would
-    move it.
+    Without a location it is a managed table, for which the catalog chooses the folder. Raises `NotADeltaTableError`
+    where the name is that of a table of another format, or of a view, and `TableLocationMismatchError` where a
+    statement that `replaces` a table names another location than the table's.
     """
     name = session.catalog.qualified(identifier)
     entry = session.catalog.find(name)
     if entry is not None:
         if not entry.is_delta:
-            found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
-            raise NotADeltaTableError(table=str(entry.name), found=found)
+            kind = f"it is a {entry.provider} table" if entry.provider else "it is a view"
+            raise NotADeltaTableError(table=str(entry.name), found=kind)
         table = table_of_entry(session, entry)
         if replaces and location is not None and session.qualified_path(location) != table.path:
             raise TableLocationMismatchError(table=table.label, location=location, existing=table.path)
@@ -239,7 +239,7 @@ def table_to_create(
 
 
 def is_delta_identifier(session: DeltaSession, identifier: TableIdentifier) -> bool:
-    """As `is_delta_name`, for a name that was parsed."""
+    """Whether the identifier is a path, or the name of a Delta table in the catalog."""
     if isinstance(identifier, PathIdentifier):
         return True
     entry = _entry_of(session, identifier)
@@ -247,12 +247,12 @@ def is_delta_identifier(session: DeltaSession, identifier: TableIdentifier) -> b
 
 
 def _entry_of(session: DeltaSession, name: NameIdentifier) -> CatalogEntry | None:
-    """What the catalog has by that name; None where a temporary view hides it."""
+    """The entry of that name in the catalog; None where a temporary view hides it."""
     return None if session.catalog.is_temporary_view(name) else session.catalog.find(name)
 
 
 def table_of_entry(session: DeltaSession, entry: CatalogEntry) -> TableRef:
-    """The table that an entry of the catalog, which has a location, stands for."""
+    """The table of an entry of the catalog, which must have a location."""
     assert entry.location is not None
     return TableRef(
         session=session,

@@ -1,4 +1,4 @@
-"""Errors of ours that a server sends, raised as such by clients of Spark Connect."""
+"""Clients of Spark Connect raise anabranch's errors as the classes that they are on the server."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from anabranch.spark.extension.stream_causes import show_causes
 _OUR_ERRORS = {"delta.DeltaError", "delta.DeltaAnalysisError", "delta.CreatedMeanwhile"}
 _STREAM_ERROR = "org.apache.spark.sql.streaming.StreamingQueryException"
 _CLIENT = "pyspark.sql.connect.client.core"
-"""Where clients make exceptions of the server's errors. It needs grpc."""
+"""The module in which clients create exceptions from the server's errors. It needs grpc."""
 _EXCEPTIONS = "pyspark.errors.exceptions.connect"
 _WRITERS = "pyspark.sql.connect.readwriter"
 
 
-Finder = Callable[[Mapping[str, str], str], BaseException | None]
-"""Makes the error of parameters of the server's message, and of the message; None where it does not know it."""
-_finders: dict[str, Finder] = {}
+ErrorFactory = Callable[[Mapping[str, str], str], BaseException | None]
+"""Creates an error from the message parameters and the message that a server sent; None if it is not one of ours."""
+_factories: dict[str, ErrorFactory] = {}
 
 
 _PURPOSE = "errors of clients"
 
 
-def raise_our_errors(by: str, find: Finder) -> None:
-    """From now on clients of this process raise the errors that `find` makes; `by` is the key to undo it by.
+def raise_our_errors(owner: str, create_error: ErrorFactory) -> None:
+    """Have clients of this process raise the errors that `create_error` returns, until `raise_sparks_errors(owner)`.
 
-    Programs look for Spark's own exception of a stream, which has ours as its cause.
+    For a stream that failed they still raise Spark's exception, for which programs look; ours is its cause.
     """
-    _finders[by] = find
+    _factories[owner] = create_error
     patch(_PURPOSE, importlib.import_module(_CLIENT), "convert_exception", _converting)
     retry_first_appends(
         _PURPOSE,
@@ -47,23 +47,23 @@ def _converting(convert: Callable[..., Any]) -> Callable[..., Any]:
         ours, is_of_stream = _ours(info, message, details)
         if ours is not None and not is_of_stream:
             return ours
-        sparks = convert(info, message, details, *more, **named)
+        error = convert(info, message, details, *more, **named)
         if ours is not None:
-            sparks._cause = ours
-        return sparks
+            error._cause = ours
+        return error
 
     return convert_exception
 
 
-def raise_sparks_errors(by: str) -> None:
-    """As if `raise_our_errors` had not been called for it."""
-    _finders.pop(by, None)
-    if not _finders:
+def raise_sparks_errors(owner: str) -> None:
+    """Undo the `raise_our_errors` of this owner."""
+    _factories.pop(owner, None)
+    if not _factories:
         undo(_PURPOSE)
 
 
 def _ours(info: Any, message: str, details: Any) -> tuple[BaseException | None, bool]:
-    """The error of ours, and whether it made a stream fail. `details` may be None: then the server has no more."""
+    """Our error if it is one, and whether it made a stream fail. Some servers send no `details`."""
     if details is None or not details.HasField("root_error_idx"):
         parameters = json.loads(info.metadata.get("messageParameters") or "{}")
         is_ours = not _OUR_ERRORS.isdisjoint(json.loads(info.metadata.get("classes") or "[]"))
@@ -85,5 +85,5 @@ def _chain(details: Any) -> Iterator[Any]:
 
 
 def _first(parameters: Mapping[str, str], message: str) -> BaseException | None:
-    errors = (find(parameters, message) for find in _finders.values())
+    errors = (create_error(parameters, message) for create_error in _factories.values())
     return next((error for error in errors if error is not None), None)

@@ -1,4 +1,4 @@
-"""The classes of the messages in `delta_connect.proto`, for clients: they have the package protobuf."""
+"""The classes of the messages in `delta_connect.proto`. They need the package protobuf, which clients have."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from anabranch.connect_messages.message_descriptor import PACKAGE, TYPE_PREFIX, 
 
 
 def message(kind: str, **values: Any) -> Message:
-    """A message by its name in the file, as `Scan` or `MergeIntoTable.Action`, with these fields.
+    """A message of the kind, such as `Scan` or `MergeIntoTable.Action`, with these values of its fields.
 
-    None leaves a field unset. Messages, lists and mappings are copied, and an item of an enumeration has its name.
+    None leaves a field unset. Messages, lists and mappings are copied. Values of enumerations are names.
     """
-    made: Message = message_class(kind)()
+    created: Message = message_class(kind)()
     for name, value in values.items():
         if value is not None:
-            _set_field(made, name, value)
-    return made
+            _set_field(created, name, value)
+    return created
 
 
 def extension_of(family: str, content: Message) -> tuple[str, bytes]:
-    """The name and the bytes by which Spark's messages hold a relation or a command with that content."""
-    sent = message_class(family)()
-    field = next(field for field in sent.DESCRIPTOR.fields if field.message_type is content.DESCRIPTOR)
-    _set_field(sent, field.name, content)
-    return f"{TYPE_PREFIX}{family}", bytes(sent.SerializeToString())
+    """The type URL and the bytes of the message with that content, which Spark's messages carry as an extension."""
+    extension = message_class(family)()
+    field = next(field for field in extension.DESCRIPTOR.fields if field.message_type is content.DESCRIPTOR)
+    _set_field(extension, field.name, content)
+    return f"{TYPE_PREFIX}{family}", bytes(extension.SerializeToString())
 
 
 @functools.cache
 def message_class(kind: str) -> Any:
-    """The class of a message."""
+    """The class of a message by its name."""
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{kind}"))
 
 
@@ -47,19 +47,19 @@ def _pool() -> Any:
     return pool
 
 
-def _set_field(made: Message, name: str, value: Any) -> None:
+def _set_field(target: Message, name: str, value: Any) -> None:
     if isinstance(value, Message):
-        # Neither the constructor nor MergeFrom: both parse bytes, and plans may be nested deeper than that goes.
-        getattr(made, name).SetInParent()
-        getattr(made, name).CopyFrom(value)
+        # The constructor and MergeFrom parse bytes, which fails for deeply nested plans; CopyFrom does not.
+        getattr(target, name).SetInParent()
+        getattr(target, name).CopyFrom(value)
     elif isinstance(value, Mapping):
-        getattr(made, name).update(value)
+        getattr(target, name).update(value)
     elif isinstance(value, list | tuple):
         for item in value:
-            _add_item(getattr(made, name), item)
+            _add_item(getattr(target, name), item)
     else:
-        choices = made.DESCRIPTOR.fields_by_name[name].enum_type
-        setattr(made, name, value if choices is None else choices.values_by_name[value].number)
+        choices = target.DESCRIPTOR.fields_by_name[name].enum_type
+        setattr(target, name, value if choices is None else choices.values_by_name[value].number)
 
 
 def _add_item(items: Any, item: Any) -> None:

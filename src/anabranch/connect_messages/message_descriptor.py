@@ -1,6 +1,6 @@
-"""The descriptor of the messages in `delta_connect.proto`: both ends build their messages by it.
+"""The descriptor of the messages in `delta_connect.proto`, from which client and server build their message classes.
 
-The driver's Python may lack the package protobuf: nothing here needs it.
+This module does not need the package protobuf, which the driver's Python may lack.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib.resources
 
 PACKAGE = "anabranch.connect"
-"""Of the messages in the descriptor."""
+"""The package of the messages in the descriptor."""
 TYPE_PREFIX = "type.googleapis.com/delta.connect."
-"""What stands before a message's name where it is sent."""
+"""The prefix of a message's name in the type URL with which it is sent."""
 RELATION, COMMAND = "DeltaRelation", "DeltaCommand"
-"""The messages that are sent; one of their fields holds what is to be done."""
+"""The two messages that are sent. One of their fields has the relation or the command."""
 
 
 def descriptor_set() -> bytes:

@@ -1,4 +1,4 @@
-"""Spark Connect's extension point through which a server in this driver answers messages about tables."""
+"""The plugin of Spark Connect by which a server in this driver answers messages about tables."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ UNITS = {
     "io.delta.exceptions": ("delta_exceptions", "DeltaConcurrentModificationException"),
     "delta.messages": ("java", "MessagePlugin"),
 }
-"""By Java package: the folder of its sources beside this module, and a class of it. Each is compiled by itself."""
+"""The source folder and a class of each Java package. Folders are beside this module, and compiled separately."""
 _PLUGIN = "delta.messages.MessagePlugin"
 _SETTINGS = ("spark.connect.extensions.relation.classes", "spark.connect.extensions.command.classes")
 
 
 def answer_messages(spark: SparkSession, sessions: Iterable[SparkSession] = ()) -> None:
-    """Answer clients' messages from now on: those of `sessions`, and of all that are made later.
+    """Answer messages of clients from now on, in these sessions and in all that are created later.
 
-    Clients see it by the setting `ANSWERED`. Raises `ExtensionNotLoadedError` where this Spark lacks the jars of Spark
-    Connect.
+    Clients recognise such a server by the setting `ANSWERED`. Raises `ExtensionNotLoadedError` where this Spark lacks
+    the jars of Spark Connect.
     """
     load_message_classes(spark)
     _set_plugins(spark, [_PLUGIN])
@@ -42,14 +42,14 @@ def load_message_classes(spark: SparkSession) -> None:
     load_extension(gateway)
     sources = importlib.resources.files(__package__)
     loader = driver_loader(gateway.jvm)
-    for package, (folder, known_by) in UNITS.items():
+    for package, (folder, class_name) in UNITS.items():
         java = sources.joinpath(folder)
-        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, main_class=known_by)
+        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, main_class=class_name)
     gateway.jvm.delta.messages.MessageTypes.describe(descriptor_set(), _settings(spark))
 
 
 def stop_answering(spark: SparkSession, sessions: Iterable[SparkSession] = ()) -> None:
-    """As if `answer_messages` had not been called. Harmless where it was not."""
+    """Undo `answer_messages`. Without it this does nothing."""
     if _settings(spark).get(ANSWERED, "") != "true":
         return
     _settings(spark).remove(ANSWERED)
@@ -63,7 +63,7 @@ def _set_plugins(spark: SparkSession, ours: list[str]) -> None:
     for key in _SETTINGS:
         others = [name for name in settings.get(key, "").split(",") if name not in {"", _PLUGIN}]
         settings.set(key, ",".join([*others, *ours]))
-    # Spark makes them when the first message of their kind comes, on a thread that does not know the driver's classes.
+    # Spark would create the plugins at the first message, on a thread whose class loader lacks the driver's classes.
     jvm: Any = spark._jvm
     plugins = jvm.org.apache.spark.sql.connect.plugin.SparkConnectPluginRegistry
     plugins.reset()
@@ -72,6 +72,6 @@ def _set_plugins(spark: SparkSession, ours: list[str]) -> None:
 
 
 def _settings(spark: SparkSession) -> Any:
-    """The application's; sessions of clients begin with them."""
+    """The application's settings, with which sessions of clients start."""
     context: Any = spark.sparkContext._jsc
     return context.sc().conf()

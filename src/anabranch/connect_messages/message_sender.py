@@ -1,6 +1,6 @@
-"""Messages about tables on their way from a client's session to its server, and what comes back.
+"""Sends messages about tables from a client's session to its server, and returns the results.
 
-Imported for such sessions alone: it needs the packages of Spark Connect.
+It needs the packages of Spark Connect, so it is imported only for sessions of clients.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ from anabranch.spark.gateway.error_text import error_in
 
 
 class MessageSender:
-    """One client's session: it makes Spark's messages for ours, and sends ours."""
+    """Creates messages of Spark Connect, as parts of anabranch's messages, and sends these, in one client's session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: Any = spark
 
     def relation(self, rows: DataFrame | LogicalPlan) -> Message:
-        """The plan of a frame of this session, or a plan of Spark Connect's."""
+        """The message of a DataFrame's plan, or of a plan of Spark Connect."""
         plan: Any = rows if isinstance(rows, LogicalPlan) else rows._plan
         relation: Message = plan.plan(self._spark.client)
         return relation
 
     def expression(self, value: Column | str) -> Message:
-        """A column, or SQL."""
+        """The message of a column, or of an SQL expression."""
         column: Any = F.expr(value) if isinstance(value, str) else value
         expression: Message = column.to_plan(self._spark.client)
         return expression
 
     def column_name(self, name: str) -> Message:
-        """A column that is set, as SQL names it."""
+        """The message of a column that is assigned, by its name as in SQL."""
         return self.expression(F.col(name))
 
     def data_type(self, value: DataType) -> Message:
-        """A type as Spark Connect writes it."""
+        """The message of a data type."""
         data_type: Message = pyspark_types_to_proto_types(value)
         return data_type
 
     def frame(self, plan: LogicalPlan) -> DataFrame:
-        """The rows of a plan; nothing is sent yet."""
-        made: Any = ClientFrame(plan, self._spark)
-        frame: DataFrame = made
+        """A DataFrame of the plan. Nothing is sent yet."""
+        client_frame: Any = ClientFrame(plan, self._spark)
+        frame: DataFrame = client_frame
         return frame
 
     def rows(self, content: Message) -> list[Row]:
-        """The result of a relation with that content. Raises our errors."""
+        """Send a relation with that content, and return its rows. Raises anabranch's errors."""
         with raised_as_ours():
             return self.frame(MessageRelation(content)).collect()
 
     def run(self, content: Message) -> None:
-        """Executes a command with that content. Raises our errors."""
+        """Execute a command with that content. Raises anabranch's errors."""
         command: Any = proto.Command()
         command.extension.type_url, command.extension.value = extension_of(COMMAND, content)
         with raised_as_ours():
@@ -71,7 +71,7 @@ class MessageSender:
 
 
 class MessageRelation(LogicalPlan):
-    """A message of ours as a relation among Spark's."""
+    """One of anabranch's messages as a relation in a plan of Spark."""
 
     def __init__(self, content: Message) -> None:
         super().__init__(None)
@@ -85,7 +85,7 @@ class MessageRelation(LogicalPlan):
 
 @contextlib.contextmanager
 def raised_as_ours() -> Iterator[None]:
-    """Errors of ours that the server sends are raised as the classes that they are there; others as Spark has them."""
+    """Raise anabranch's errors that the server sends as the classes that they are there; others stay Spark's."""
     try:
         yield
     except PySparkException as error:

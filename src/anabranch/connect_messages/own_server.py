@@ -19,7 +19,7 @@ _STARTED_BY_PYSPARK = "SPARK_LOCAL_REMOTE"
 
 
 def session_behind(client: SparkSession) -> SparkSession | None:
-    """The classic session that the server has for a client's; None where the server is elsewhere."""
+    """The classic session that the server has for a client's; None where the server is in another process."""
     driver = _driver()
     if driver is None:
         return None
@@ -29,27 +29,27 @@ def session_behind(client: SparkSession) -> SparkSession | None:
 
 
 def sessions_of_server(behind: SparkSession) -> list[SparkSession]:
-    """All that the server of this process has, and the one that it was started with; `behind` is one of them."""
+    """All classic sessions of this process's server, and the one that started it, except `behind`."""
     context = behind.sparkContext
     driver = _driver()
     served = [] if driver is None else [driver._jsparkSession, *(session for _, session in _served(driver))]
     return [ClassicSession(context, session) for session in served if not session.equals(behind._jsparkSession)]
 
 
-def begin() -> None:
-    """Handlers run as in a classic process, and the client raises our errors as they were raised."""
+def set_up() -> None:
+    """Let Python handlers run as in a classic process, and clients raise our errors as they were raised there."""
     patch_is_remote()
     raise_our_errors(__name__, lambda _, message: raised_as(message))
 
 
-def end() -> None:
-    """As if `begin` had not been called."""
+def tear_down() -> None:
+    """Undo `set_up`."""
     restore_is_remote()
     raise_sparks_errors(__name__)
 
 
 def _driver() -> ClassicSession | None:
-    """PySpark keeps it in the process, so that it lives."""
+    """The session that started the server, which PySpark keeps in the process; None where there is none."""
     driver = ClassicSession._instantiatedSession
     if _STARTED_BY_PYSPARK not in os.environ or driver is None or driver._sc._jsc is None:
         return None
@@ -57,16 +57,16 @@ def _driver() -> ClassicSession | None:
 
 
 def _served(driver: ClassicSession) -> Iterator[tuple[str, Any]]:
-    """Sessions by the ids that their clients have for them."""
+    """The server's Java sessions, with the ids that their clients have."""
     jvm: Any = driver._jvm
     service = jvm.java.lang.Class.forName(_SERVICE).getField("MODULE$").get(None)
     none = jvm.scala.Option.empty()
     opened = service.sessionManager().listActiveSessions()
     for index in range(opened.size()):
-        facts = opened.apply(index)
+        info = opened.apply(index)
         try:
-            held = service.getOrCreateIsolatedSession(facts.userId(), facts.sessionId(), none)
+            holder = service.getOrCreateIsolatedSession(info.userId(), info.sessionId(), none)
         except Py4JJavaError:
-            # It was closed meanwhile.
+            # The session was closed meanwhile.
             continue
-        yield str(facts.sessionId()), held.session()
+        yield str(info.sessionId()), holder.session()

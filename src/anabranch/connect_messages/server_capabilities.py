@@ -8,7 +8,7 @@ from anabranch.errors.environment import ServerWithoutDeltaError
 from anabranch.spark.gateway.session_identity import is_connect
 
 ANSWERED = "spark.anabranch.tables.answered"
-"""The setting of clients' sessions that says `true` where our server answers messages about tables."""
+"""A setting of clients' sessions, `true` where anabranch's server answers messages about tables."""
 
 _CATALOG = "spark.sql.catalog.spark_catalog"
 _OURS, _DELTA_SPARKS = "delta.DeltaCatalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -18,7 +18,7 @@ _PLUGIN_OF_DELTA_SPARK = "org.apache.spark.sql.connect.delta.DeltaRelationPlugin
 
 
 def answers_messages(spark: SparkSession) -> bool:
-    """Whether a server answers messages about tables for this session; False for a classic session.
+    """Whether the server of this session answers messages about tables; False for a classic session.
 
     Raises `ServerWithoutDeltaError` for a client whose server does not.
     """
@@ -26,7 +26,7 @@ def answers_messages(spark: SparkSession) -> bool:
         return False
     if spark.conf.get(ANSWERED, "") == "true" or _PLUGIN_OF_DELTA_SPARK in (spark.conf.get(_PLUGINS, "") or ""):
         return True
-    # A driver that knows Delta may have a server that was started without us.
+    # The driver may know Delta while its server was started without anabranch.
     lacks = {_OURS: _OUR_PLUGIN, _DELTA_SPARKS: _PLUGIN_OF_DELTA_SPARK}.get(_catalog(spark) or "")
     raise ServerWithoutDeltaError(lacks=f"{_OURS} in {_CATALOG}" if lacks is None else f"{lacks} in {_PLUGINS}")
 

@@ -1,7 +1,7 @@
-"""What is known of the values of one column in each of many files, and what follows for conditions on it.
+"""Bounds on the values of one column in many files, and what follows from them for conditions on the column.
 
-Everything here answers one question, for all files at once: *can the condition be true for a row of the file?* No means
-certainly not. What is not known makes the answer yes.
+Each method answers one question, for all files at once: *can the condition be true for a row of the file?* False means
+certainly not; a missing bound makes the answer True.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import EQ, GE, GT, LE, LT, NE, Literal, Operator
 
 EXACT_DECIMAL = pa.decimal256(76, 38)
-"""Holds every decimal of Spark."""
+"""A type that holds every decimal of Spark."""
 _ONE_BY_ONE_MAX = 64
-"""Longer lists of texts are looked at by their least and greatest only."""
+"""Of longer lists of texts, only the least and the greatest are compared with the bounds."""
 _DOUBLE_EXACT_MAX = 1 << 53
 
 
@@ -48,8 +48,8 @@ class ColumnBounds:
 
     1. Every value that is not NULL lies between `lower` and `upper`; a null there is no bound.
     2. Where `upper_open` is true, it may also be any text that begins with `upper`.
-    3. With `may_be_nan` it may also be NaN, which is above all others: not every writer counts NaN in its bounds.
-    4. `null_free` and `all_null` say so of the rows of the file; false is "not known".
+    3. With `may_be_nan` it may also be NaN, which is above all others: not every writer includes NaN in its bounds.
+    4. `null_free` and `all_null` are about the rows of the file; false means "unknown".
     """
 
     data_type: DataType
@@ -73,7 +73,7 @@ class ColumnBounds:
             return None
 
     def can_compare(self, operator: Operator, literal: Literal) -> FileMask:
-        """Whether a value can stand in this relation to a literal that is not NULL."""
+        """Whether a value can satisfy a comparison with a literal that is not NULL."""
         value = self.scalar(literal)
         if value is None or (self.may_be_nan and operator in (NE, GT, GE)):
             return ~self.all_null
@@ -98,22 +98,24 @@ class ColumnBounds:
             return ~self.all_null
         numbers = self._as_numbers()
         if numbers is not None:
-            return _meets(numbers, sorted(value.as_py() for value in values if value is not None)) & ~self.all_null
+            return (
+                _contains_any(numbers, sorted(value.as_py() for value in values if value is not None)) & ~self.all_null
+            )
         if len(literals) <= _ONE_BY_ONE_MAX:
-            found = np.zeros(len(self.all_null), dtype=np.bool_)
+            mask = np.zeros(len(self.all_null), dtype=np.bool_)
             for literal in literals:
-                found |= self.can_compare(EQ, literal)
-            return found
+                mask |= self.can_compare(EQ, literal)
+            return mask
         ordered = sorted(literals, key=lambda literal: _order(literal.value))
         return self.can_compare(GE, ordered[0]) & self.can_compare(LE, ordered[-1])
 
     def can_differ_from_all(self, literals: Sequence[Literal]) -> FileMask:
         """Whether a value can differ from every one of the literals, none of which is NULL."""
-        found = ~self.all_null
-        # Only a file with a single value can be without one that differs.
+        mask = ~self.all_null
+        # Only a file with a single value can lack one that differs.
         for literal in literals:
-            found &= self.can_compare(NE, literal)
-        return found
+            mask &= self.can_compare(NE, literal)
+        return mask
 
     def can_start_with(self, prefix: str) -> FileMask:
         """Whether a text can begin with `prefix`."""
@@ -132,7 +134,7 @@ class ColumnBounds:
         return _or_unknown(pc.invert(both)) & ~self.all_null
 
     def can_relate(self, operator: Operator, other: ColumnBounds) -> FileMask:
-        """Whether values of two columns in one row can stand in this relation."""
+        """Whether the values of two columns in one row can satisfy a comparison."""
         possible = ~self.all_null & ~other.all_null
         bounded = self.upper_open is None and other.upper_open is None and not self.may_be_nan
         if not bounded or self.data_type != other.data_type or self.lower.type != other.lower.type:
@@ -157,7 +159,7 @@ class ColumnBounds:
         reached = pc.greater_equal(self.upper, value)
         if self.upper_open is None:
             return reached
-        # Beyond a cut text lie its continuations, up to and with those that `value` itself is one of.
+        # A bound that was cut allows all texts that begin with it, and `value` may be one of these.
         return pc.or_kleene(reached, pc.and_kleene(self.upper_open, _is_prefix_of(self.upper, value.as_py())))
 
     def _ends_at(self, value: pa.Scalar) -> pa.Array:
@@ -165,23 +167,23 @@ class ColumnBounds:
         return ends if self.upper_open is None else pc.and_kleene(ends, pc.invert(self.upper_open))
 
     def _as_numbers(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], FileMask] | None:
-        """Lower, upper and whether both are known, where NumPy orders values as Spark does."""
+        """Lower bounds, upper bounds and whether there are both; None if NumPy does not order values as Spark does."""
         if not pa.types.is_int64(self.lower.type):
             return None
-        known = pc.and_(pc.is_valid(self.lower), pc.is_valid(self.upper)).to_numpy(zero_copy_only=False)
+        bounded = pc.and_(pc.is_valid(self.lower), pc.is_valid(self.upper)).to_numpy(zero_copy_only=False)
         lower, upper = (pc.fill_null(side, 0).to_numpy(zero_copy_only=False) for side in (self.lower, self.upper))
-        return lower, upper, known
+        return lower, upper, bounded
 
 
-def nothing_known(count: int, data_type: DataType) -> ColumnBounds:
-    """Bounds that let everything pass."""
-    unsure = np.zeros(count, dtype=np.bool_)
+def unbounded(count: int, data_type: DataType) -> ColumnBounds:
+    """Bounds that exclude no value."""
+    unknown = np.zeros(count, dtype=np.bool_)
     empty = pa.nulls(count, bound_type(data_type) or pa.int64())
-    return ColumnBounds(data_type=data_type, lower=empty, upper=empty, null_free=unsure, all_null=unsure)
+    return ColumnBounds(data_type=data_type, lower=empty, upper=empty, null_free=unknown, all_null=unknown)
 
 
 def bound_type(data_type: DataType) -> pa.DataType | None:
-    """How bounds of a type are stored; None for types without an order that we know."""
+    """The Arrow type in which bounds of a type are stored; None for types whose order is not supported."""
     if isinstance(data_type, IntegralType | DateType | TimestampType | TimestampNTZType):
         return pa.int64()
     if isinstance(data_type, FloatType | DoubleType):
@@ -196,37 +198,41 @@ def bound_type(data_type: DataType) -> pa.DataType | None:
 
 
 def is_plain_text(data_type: DataType) -> bool:
-    """Whether it is text that is ordered by its bytes."""
+    """Whether the type is text that is ordered by its bytes."""
     if isinstance(data_type, CharType | VarcharType):
         return True
     return isinstance(data_type, StringType) and getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"
 
 
 def _comparable(literal: Literal, data_type: DataType) -> Any:
-    """The literal's value where comparing it with the column compares values as such; None otherwise."""
-    value, given = literal.value, literal.data_type
+    """The literal's value, if Spark compares it with the column by value; None otherwise."""
+    value, literal_type = literal.value, literal.data_type
     if isinstance(data_type, IntegralType):
-        if isinstance(given, DecimalType) and isinstance(value, decimal.Decimal) and value == value.to_integral_value():
+        if (
+            isinstance(literal_type, DecimalType)
+            and isinstance(value, decimal.Decimal)
+            and value == value.to_integral_value()
+        ):
             return int(value)
-        return value if isinstance(given, IntegralType) else None
+        return value if isinstance(literal_type, IntegralType) else None
     if isinstance(data_type, FloatType | DoubleType):
-        return _comparable_double(value, given)
+        return _comparable_double(value, literal_type)
     if isinstance(data_type, DecimalType):
-        return decimal.Decimal(value) if isinstance(given, DecimalType | IntegralType) else None
+        return decimal.Decimal(value) if isinstance(literal_type, DecimalType | IntegralType) else None
     if is_plain_text(data_type):
-        return value if is_plain_text(given) else None
-    if type(given) is type(data_type) and isinstance(
+        return value if is_plain_text(literal_type) else None
+    if type(literal_type) is type(data_type) and isinstance(
         data_type, DateType | TimestampType | TimestampNTZType | BooleanType | BinaryType
     ):
         return bytes(value) if isinstance(data_type, BinaryType) else value
     return None
 
 
-def _comparable_double(value: Any, given: DataType) -> float | None:
-    # Spark compares as doubles; a whole number beyond 2^53 is rounded on the way, and NaN has no place in IEEE order.
-    if isinstance(given, IntegralType) and abs(value) > _DOUBLE_EXACT_MAX:
+def _comparable_double(value: Any, literal_type: DataType) -> float | None:
+    # Spark compares as doubles; a whole number beyond 2^53 is rounded by that, and IEEE order has no place for NaN.
+    if isinstance(literal_type, IntegralType) and abs(value) > _DOUBLE_EXACT_MAX:
         return None
-    if not isinstance(given, IntegralType | FloatType | DoubleType | DecimalType):
+    if not isinstance(literal_type, IntegralType | FloatType | DoubleType | DecimalType):
         return None
     number = float(value)
     return None if math.isnan(number) else number + 0.0
@@ -238,7 +244,7 @@ def _order(value: Any) -> Any:
 
 
 def _is_prefix_of(texts: pa.Array, whole: str | bytes) -> pa.Array:
-    """Which of `texts` `whole` begins with."""
+    """Which of `texts` are prefixes of `whole`."""
     if not isinstance(whole, str):
         return pc.fill_null(pc.is_null(texts), True)
     lengths = sorted(set(pc.unique(pc.utf8_length(texts)).drop_null().to_pylist()))
@@ -246,17 +252,17 @@ def _is_prefix_of(texts: pa.Array, whole: str | bytes) -> pa.Array:
     return pc.if_else(pc.is_valid(texts), pc.is_in(texts, value_set=prefixes), None)
 
 
-def _meets(bounds: tuple[npt.NDArray[Any], npt.NDArray[Any], FileMask], ordered: Sequence[Any]) -> FileMask:
-    """Whether a value lies between lower and upper, where both are known."""
-    lower, upper, known = bounds
+def _contains_any(bounds: tuple[npt.NDArray[Any], npt.NDArray[Any], FileMask], ordered: Sequence[Any]) -> FileMask:
+    """Whether one of the values lies between lower and upper bound; True where one of these is missing."""
+    lower, upper, bounded = bounds
     if not ordered:
-        return np.zeros(len(known), dtype=np.bool_)
+        return np.zeros(len(bounded), dtype=np.bool_)
     values = np.array(ordered, dtype=np.int64)
     first_not_below = np.searchsorted(values, lower, side="left")
     inside = first_not_below < len(values)
     inside &= values[np.minimum(first_not_below, len(values) - 1)] <= upper
-    found: FileMask = inside | ~known
-    return found
+    mask: FileMask = inside | ~bounded
+    return mask
 
 
 def _or_unknown(possible: pa.Array | pa.ChunkedArray) -> FileMask:

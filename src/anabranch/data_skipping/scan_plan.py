@@ -1,6 +1,6 @@
-"""Which files a condition can touch.
+"""Data skipping: the files that can hold a row for which a condition is true.
 
-A file may be left out only if no row of it can make the condition true; whatever is not known keeps it in. See
+A file is skipped only if no row of it can make the condition true; a file without statistics is read. See
 "Per-file Statistics" and "Partition Value Serialization" of PROTOCOL.md.
 """
 
@@ -32,9 +32,9 @@ from anabranch.predicates.expressions import (
     StartsWith,
     Truth,
     Unknown,
-    columns_of,
+    columns_named_by,
+    nodes_of,
     references,
-    walk,
 )
 from anabranch.predicates.normalization import normalise
 from anabranch.protocol.actions import AddFile
@@ -60,15 +60,15 @@ def files_wholly_true(
     partition_columns: Iterable[str],
     columns: SkippingColumns | None = None,
 ) -> FileMask:
-    """One entry a file: whether `predicate` is certainly true for every row of it, told by partition values alone.
+    """One entry a file: whether `predicate` is true for every row of it, by partition values alone.
 
-    Statistics are left aside: a row kept or dropped by them would be kept or dropped on another writer's word.
+    Statistics are not used: if another writer's were wrong, rows would be kept or dropped wrongly.
     """
     columns = columns or SkippingColumns(files, physical_schema=physical_schema, partition_columns=partition_columns)
-    return _surely_true(normalise(predicate), columns)
+    return _certainly_true(normalise(predicate), columns)
 
 
-def can_match(
+def added_files_to_read(
     predicate: Predicate, adds: Sequence[AddFile], *, physical_schema: StructType, partition_columns: Iterable[str]
 ) -> FileMask:
     """`files_to_read` for files that commits added: one entry an action."""
@@ -84,7 +84,7 @@ def can_be_true(predicate: Predicate, columns: SkippingColumns) -> FileMask:
 
 
 def live_row_count(columns: SkippingColumns, files: FileMask | None = None) -> int | None:
-    """Rows of the files that are not hidden; None where a file does not say how many it has."""
+    """The number of rows that are not hidden; None if a file lacks its number of rows."""
     total = columns.num_records()
     hidden = columns.hidden_rows()
     if files is not None:
@@ -95,45 +95,52 @@ def live_row_count(columns: SkippingColumns, files: FileMask | None = None) -> i
 
 
 def _informative_columns(predicate: Predicate) -> list[ColumnPath]:
-    """The columns whose bounds can make a difference: those of `Unknown` parts cannot."""
-    return [column.path for node in walk(predicate) if not isinstance(node, Unknown) for column in columns_of(node)]
+    """The columns whose bounds can exclude files: all but those of `Unknown` parts."""
+    return [
+        column.path
+        for node in nodes_of(predicate)
+        if not isinstance(node, Unknown)
+        for column in columns_named_by(node)
+    ]
 
 
-def _possible(predicate: Predicate, known: dict[ColumnPath, ColumnBounds], count: int) -> FileMask:
-    """Whether a normal predicate can be true. It grows with its parts, so the parts may be judged apart."""
+def _possible(predicate: Predicate, columns: dict[ColumnPath, ColumnBounds], count: int) -> FileMask:
+    """Whether a normal predicate can be true. It is monotone, so its parts are evaluated one by one."""
     if isinstance(predicate, And | Or):
-        mask = _possible(predicate.operands[0], known, count)
+        mask = _possible(predicate.operands[0], columns, count)
         for operand in predicate.operands[1:]:
             if isinstance(predicate, And):
-                mask = mask & _possible(operand, known, count)
+                mask = mask & _possible(operand, columns, count)
             else:
-                mask = mask | _possible(operand, known, count)
+                mask = mask | _possible(operand, columns, count)
         return mask
     if isinstance(predicate, Truth):
         return np.full(count, predicate.value is True, dtype=np.bool_)
-    found = _possible_leaf(predicate, known)
-    return np.ones(count, dtype=np.bool_) if found is None else found
+    leaf = _possible_leaf(predicate, columns)
+    return np.ones(count, dtype=np.bool_) if leaf is None else leaf
 
 
-def _possible_leaf(predicate: Predicate, known: dict[ColumnPath, ColumnBounds]) -> FileMask | None:
-    """The same for a condition on columns; None where nothing can be told."""
+def _possible_leaf(predicate: Predicate, columns: dict[ColumnPath, ColumnBounds]) -> FileMask | None:
+    """Whether a condition on columns can be true; None where bounds do not help."""
     if isinstance(predicate, Comparison):
-        bounds = known[predicate.left.path]
+        bounds = columns[predicate.left.path]
         if isinstance(predicate.right, Literal):
             return bounds.can_compare(predicate.operator, predicate.right)
-        return bounds.can_relate(predicate.operator, known[predicate.right.path]) if _both_present(predicate) else None
+        return (
+            bounds.can_relate(predicate.operator, columns[predicate.right.path]) if _both_present(predicate) else None
+        )
     if isinstance(predicate, IsNull):
-        return known[predicate.column.path].can_be_null()
+        return columns[predicate.column.path].can_be_null()
     if isinstance(predicate, IsNotNull):
-        return known[predicate.column.path].can_be_present()
+        return columns[predicate.column.path].can_be_present()
     if isinstance(predicate, In):
-        return known[predicate.column.path].can_be_in(predicate.values)
+        return columns[predicate.column.path].can_be_in(predicate.values)
     if isinstance(predicate, StartsWith):
-        return known[predicate.column.path].can_start_with(predicate.prefix)
+        return columns[predicate.column.path].can_start_with(predicate.prefix)
     if isinstance(predicate, Not) and isinstance(predicate.operand, In):
-        return known[predicate.operand.column.path].can_differ_from_all(predicate.operand.values)
+        return columns[predicate.operand.column.path].can_differ_from_all(predicate.operand.values)
     if isinstance(predicate, Not) and isinstance(predicate.operand, StartsWith):
-        return known[predicate.operand.column.path].can_start_otherwise(predicate.operand.prefix)
+        return columns[predicate.operand.column.path].can_start_otherwise(predicate.operand.prefix)
     return None
 
 
@@ -142,20 +149,20 @@ def _both_present(comparison: Comparison) -> bool:
     return comparison.operator.negated is not None
 
 
-def _surely_true(predicate: Predicate, columns: SkippingColumns) -> FileMask:
-    """Whether a normal predicate is true for every row."""
+def _certainly_true(predicate: Predicate, columns: SkippingColumns) -> FileMask:
+    """Whether a normal predicate is true for every row of a file."""
     if isinstance(predicate, And):
-        return ~_any(~_surely_true(operand, columns) for operand in predicate.operands)
+        return ~_any(~_certainly_true(operand, columns) for operand in predicate.operands)
     if isinstance(predicate, Or):
-        return _any(_surely_true(operand, columns) for operand in predicate.operands)
+        return _any(_certainly_true(operand, columns) for operand in predicate.operands)
     if isinstance(predicate, Truth):
         return np.full(columns.count, predicate.value is True, dtype=np.bool_)
     named = references(predicate)
     if isinstance(predicate, Unknown) or not all(map(columns.is_partition_column, named)):
         return np.zeros(columns.count, dtype=np.bool_)
-    # True of every row is: for no row false, and for no row NULL.
-    doubts = Or((Not(predicate), *_null_cases(predicate, named)))
-    return ~can_be_true(doubts, columns)
+    # It is true for every row if it is false for none and NULL for none.
+    not_true = Or((Not(predicate), *_null_cases(predicate, named)))
+    return ~can_be_true(not_true, columns)
 
 
 def _any(masks: Iterable[FileMask]) -> FileMask:

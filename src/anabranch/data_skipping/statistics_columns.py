@@ -1,7 +1,7 @@
 """Statistics of many files as Arrow columns: the JSON strings of `add.stats` in few passes, or `stats_parsed`.
 
-Implements the reading side of "Per-file Statistics" of PROTOCOL.md. Statistics only ever spare work: what is missing or
-does not parse comes back as null, "nothing is known", and never as an error.
+Implements the reading side of "Per-file Statistics" of PROTOCOL.md. Statistics only save work: one that is missing or
+does not parse is null, and never an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anabranch.predicates.expressions import ColumnPath
 
 BATCH_BYTES_MAX = 64 << 20
 BATCH_ROWS_MAX = 1 << 16
-"""One odd string makes its batch take the slow way, so batches stay small."""
+"""One malformed string makes its whole batch be read one by one, so batches stay small."""
 
 _NO_STATISTICS = "{}"
 _LOWER, _UPPER, _NULLS = "minValues", "maxValues", "nullCount"
@@ -28,7 +28,7 @@ _LOWER, _UPPER, _NULLS = "minValues", "maxValues", "nullCount"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LeafStatistics:
-    """What the files say of one column, as they say it. All of one length; null where a file says nothing."""
+    """The statistics of one column as the files have them. All arrays have one length; null for files without them."""
 
     lower: pa.ChunkedArray | pa.Array
     upper: pa.ChunkedArray | pa.Array
@@ -51,7 +51,7 @@ def read_num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def extract(table: pa.Table, paths: Sequence[ColumnPath]) -> dict[ColumnPath, LeafStatistics]:
-    """The same from a table that has the fields of statistics as columns, such as an unnested `stats_parsed`."""
+    """The statistics from a table that has their fields as columns, such as an unnested `stats_parsed`."""
     return {
         path: LeafStatistics(
             lower=_field(table, (_LOWER, *path)),
@@ -89,7 +89,7 @@ def _nested(leaves: dict[ColumnPath, pa.DataType]) -> pa.StructType:
 
 
 def _batches(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
-    """The strings in runs of bounded size, null and empty ones as statistics that say nothing."""
+    """The strings in batches of bounded size, with `{}` for null and empty ones."""
     for chunk in stats.chunks:
         plain = pc.cast(chunk, pa.large_string())
         sizes = pc.fill_null(pc.binary_length(plain), 0)
@@ -106,15 +106,15 @@ def _read_batch(batch: pa.Array, schema: pa.Schema, leaves: dict[ColumnPath, pa.
     try:
         table = _read_lines(batch, schema)
     except pa.ArrowInvalid:
-        # A number written as text, such as "NaN", or one string that is no JSON.
+        # A number is written as text, such as "NaN", or a string is not JSON.
         return _read_one_by_one(batch, schema, leaves)
-    # More or fewer values than files: some string held two, or none.
+    # With more or fewer values than files, some string held two, or none.
     return table if len(table) == len(batch) else _read_one_by_one(batch, schema, leaves)
 
 
 def _read_lines(batch: pa.Array, schema: pa.Schema) -> pa.Table:
     if pc.any(pc.match_substring_regex(batch, "[\\r\\n]")).as_py():
-        # Line breaks stand between JSON tokens only; inside a string they are escaped.
+        # Line breaks are only between JSON tokens; inside a string they are escaped.
         batch = pc.replace_substring_regex(batch, "[\\r\\n]", " ")
     lines = pa.ListArray.from_arrays(pa.array([0, len(batch)], pa.int32()), batch)
     text = pc.binary_join(lines, "\n")[0].as_buffer()
@@ -127,7 +127,7 @@ def _read_lines(batch: pa.Array, schema: pa.Schema) -> pa.Table:
 
 
 def _read_one_by_one(batch: pa.Array, schema: pa.Schema, leaves: dict[ColumnPath, pa.DataType]) -> pa.Table:
-    """The slow way, in which only what is odd is lost."""
+    """Decode string by string, so that only malformed values are lost."""
     decode = msgspec.json.Decoder().decode
     rows = []
     for text in batch.to_pylist():
@@ -135,16 +135,16 @@ def _read_one_by_one(batch: pa.Array, schema: pa.Schema, leaves: dict[ColumnPath
             value = decode(text)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             value = None
-        rows.append(_tidy(value if isinstance(value, dict) else {}, leaves))
+        rows.append(_row_of(value if isinstance(value, dict) else {}, leaves))
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _tidy(value: dict[str, Any], leaves: dict[ColumnPath, pa.DataType]) -> dict[str, Any]:
+def _row_of(value: dict[str, Any], leaves: dict[ColumnPath, pa.DataType]) -> dict[str, Any]:
     row: dict[str, Any] = {"numRecords": _whole(value.get("numRecords"))}
     for path, kind in leaves.items():
         convert = _CONVERSIONS[kind]
-        for part, of in ((_LOWER, convert), (_UPPER, convert), (_NULLS, _whole)):
-            _put(row, (part, *path), of(_get(value, (part, *path))))
+        for part, parse in ((_LOWER, convert), (_UPPER, convert), (_NULLS, _whole)):
+            _put(row, (part, *path), parse(_get(value, (part, *path))))
     return row
 
 
@@ -194,69 +194,3 @@ _CONVERSIONS: dict[pa.DataType, Callable[[Any], Any]] = {
     pa.string(): _text,
     pa.bool_(): _truth,
 }
-
-
-# Dates and times as statistics write them, for many files at once. What does not parse becomes null.
-
-
-_DATE = r"^\d{4}-\d{2}-\d{2}$"
-_TIME = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
-_ZONE = r"(Z|[+-]\d{2}(:?\d{2})?)$"
-
-
-def days_of(column: pa.Array) -> pa.Array:
-    """Days since 1970-01-01 as int64, from dates or their text."""
-    if _is_text(column.type):
-        # A column that was a timestamp is never a date today, but the text of one would parse as its day.
-        column = _parsed(_where(column, _DATE), pa.date32())
-    if pa.types.is_date32(column.type):
-        return pc.cast(pc.cast(column, pa.int32()), pa.int64())
-    return pa.nulls(len(column), pa.int64())
-
-
-def micros_of(column: pa.Array, *, zoned: bool) -> pa.Array:
-    """Microseconds as int64, from timestamps or their text: since the epoch, or on the wall if not `zoned`.
-
-    Text of a `zoned` timestamp must name its offset; without one the instant is anyone's guess.
-    """
-    if _is_text(column.type):
-        if zoned:
-            column = _parsed(_where(column, _TIME + _ZONE), pa.timestamp("us", "UTC"))
-        else:
-            # A date that was widened to a timestamp without zone left its day in older statistics.
-            on_wall = pc.replace_substring_regex(column, "Z$", "")
-            column = _parsed(_where(on_wall, f"({_DATE})|({_TIME}$)"), pa.timestamp("us"))
-    if pa.types.is_date32(column.type) and not zoned:
-        column = pc.cast(column, pa.timestamp("us"))
-    if pa.types.is_timestamp(column.type):
-        try:
-            return pc.cast(pc.cast(column, pa.timestamp("us", column.type.tz), safe=False), pa.int64())
-        except pa.ArrowInvalid:
-            return pa.nulls(len(column), pa.int64())
-    return pa.nulls(len(column), pa.int64())
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _where(column: pa.Array, pattern: str) -> pa.Array:
-    return pc.if_else(pc.match_substring_regex(column, pattern), column, None)
-
-
-def _parsed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    try:
-        return pc.cast(column, kind)
-    except pa.ArrowInvalid:
-        # One day that no calendar has must not cost the others their bounds.
-        return _parsed_one_by_one(column, lambda text: pc.cast(pa.scalar(text), kind), kind)
-
-
-def _parsed_one_by_one(column: pa.Array, parse: Callable[[str], pa.Scalar], kind: pa.DataType) -> pa.Array:
-    parsed: dict[str, pa.Scalar | None] = {}
-    for text in pc.unique(column).drop_null().to_pylist():
-        try:
-            parsed[text] = parse(text).as_py()
-        except pa.ArrowInvalid:
-            parsed[text] = None
-    return pa.array([None if text is None else parsed[text] for text in column.to_pylist()], kind)

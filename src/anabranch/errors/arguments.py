@@ -1,75 +1,53 @@
-"""Errors about what a user wrote: options and arguments, SQL text, conditions, the command line."""
+"""Errors about what users write: options and arguments, SQL text, conditions, the command line."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
 from pyspark.errors import IllegalArgumentException, ParseException
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
-# Errors about options and arguments, and about what is not supported.
+# Errors about options and arguments, and about unsupported operations.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ILLEGAL_OPTION", "42616")
 class InvalidOptionError(DeltaAnalysisError, ValueError):
-    """An option of a read or a write has a value that means nothing."""
+    """An option of a read or a write has an invalid value."""
 
-    condition: ClassVar[str] = "DELTA_ILLEGAL_OPTION"
-    sqlstate: ClassVar[str] = "42616"
-    template: ClassVar[str] = "Option {option} = {value!r}: {problem}."
+    template = "Option {option} = {value!r}: {problem}."
     option: str
     value: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TIMESTAMP_INVALID", "42816")
 class InvalidTimestampOptionError(InvalidOptionError):
-    """An option names a time that is none."""
-
-    condition: ClassVar[str] = "DELTA_TIMESTAMP_INVALID"
-    sqlstate: ClassVar[str] = "42816"
+    """An option has an invalid timestamp."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS", "42613")
 class TimeTravelTwiceError(InvalidOptionError):
-    """A read asks for a version in two ways."""
-
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS"
-    sqlstate: ClassVar[str] = "42613"
+    """A read selects a version in two ways."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS", "42616")
 class IdempotentWriteOptionsError(InvalidOptionError, IllegalArgumentException):
-    """The options that make a write idempotent do not go together, or mean nothing."""
-
-    condition: ClassVar[str] = "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"
-    sqlstate: ClassVar[str] = "42616"
+    """The options of an idempotent write contradict each other or have invalid values."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE", "42613")
 class ReplaceWhereDynamicError(InvalidOptionError, IllegalArgumentException):
-    """An overwrite says in two ways which rows go: by a condition, and by the partitions of the new ones."""
-
-    condition: ClassVar[str] = "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE"
-    sqlstate: ClassVar[str] = "42613"
+    """An overwrite selects the rows to replace in two ways: by a condition, and by the partitions of the new rows."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE", "42613")
 class OverwriteSchemaDynamicError(InvalidOptionError, IllegalArgumentException):
     """An overwrite of some partitions would replace the schema of all."""
 
-    condition: ClassVar[str] = "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"
-    sqlstate: ClassVar[str] = "42613"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_OPERATION_NOT_SUPPORTED", "0A000")
 class UnsupportedOperationError(DeltaError):
-    """Something Delta offers and this version of anabranch does not. Nothing was done."""
+    """Delta has the operation and this version of anabranch does not. Nothing was changed."""
 
-    condition: ClassVar[str] = "DELTA_OPERATION_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "0A000"
     operation: str
     instead: str = ""
 
@@ -78,158 +56,122 @@ class UnsupportedOperationError(DeltaError):
         return f"{self.operation} is not supported by this version of anabranch.{instead}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_OPERATION_NOT_ALLOWED_DETAIL", "0AKDC")
 class BucketingError(UnsupportedOperationError):
-    """A Delta table was to have buckets."""
-
-    condition: ClassVar[str] = "DELTA_OPERATION_NOT_ALLOWED_DETAIL"
-    sqlstate: ClassVar[str] = "0AKDC"
+    """A Delta table cannot have buckets."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED", "0AKDC")
 class PartitionTruncationError(UnsupportedOperationError):
     """TRUNCATE TABLE names a partition."""
 
-    condition: ClassVar[str] = "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "0AKDC"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_DELTA_CONNECT_UNSUPPORTED", "0A000")
 class ClientMessageError(DeltaError):
-    """A client of Spark Connect sent a message about a table that cannot be answered. Nothing was done."""
+    """A client of Spark Connect sent a message about a table that the server cannot execute. Nothing was changed."""
 
-    condition: ClassVar[str] = "ANABRANCH_DELTA_CONNECT_UNSUPPORTED"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
-        "This server cannot answer the message {kind} of a client's DeltaTable: {problem}. Client and server may be of "
-        "releases that do not fit together. Use SQL, which needs nothing in the client."
+    template = (
+        "This server cannot execute the message {kind} of a client's DeltaTable: {problem}. The releases of client and "
+        "server may not be compatible. Use SQL, which needs nothing in the client."
     )
     kind: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONFIGURE_SPARK_SESSION", "56038")
 class SessionNotEnabledError(DeltaError):
-    """A call needs a session that `anabranch.enable` was called on."""
+    """A call needs a session on which `anabranch.enable` was called."""
 
-    condition: ClassVar[str] = "DELTA_CONFIGURE_SPARK_SESSION"
-    sqlstate: ClassVar[str] = "56038"
-    template: ClassVar[str] = "{call} needs a session that knows Delta. Call anabranch.enable(spark) once, first."
+    template = "{call} needs a session that knows Delta. Call anabranch.enable(spark) first."
     call: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_ARGUMENT", "22023")
 class InvalidArgumentError(DeltaAnalysisError, ValueError):
-    """An argument of a call has a value that means nothing."""
+    """An argument of a call has an invalid value."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_ARGUMENT"
-    sqlstate: ClassVar[str] = "22023"
-    template: ClassVar[str] = "{argument} = {value!r}: {problem}."
+    template = "{argument} = {value!r}: {problem}."
     argument: str
     value: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TIMESTAMP_INVALID", "42816")
 class InvalidTimestampError(InvalidArgumentError):
-    """A statement names a time that is none."""
-
-    condition: ClassVar[str] = "DELTA_TIMESTAMP_INVALID"
-    sqlstate: ClassVar[str] = "42816"
+    """A statement has an invalid timestamp."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_ASSIGNMENT", "42703")
 class AssignmentError(DeltaAnalysisError, ValueError):
-    """UPDATE or MERGE sets something that cannot be set."""
+    """UPDATE or MERGE assigns to something that cannot be assigned."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_ASSIGNMENT"
-    sqlstate: ClassVar[str] = "42703"
-    template: ClassVar[str] = "{column} of {table} cannot be set: {problem}."
+    template = "{column} of {table} cannot be set: {problem}."
     table: str
     column: str
-    """As it was written."""
+    """The column as the statement writes it."""
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED", "42808")
 class IdentityAssignmentError(AssignmentError):
-    """UPDATE or MERGE sets an identity column, whose values the table makes."""
+    """UPDATE or MERGE assigns to an identity column, whose values the table generates."""
 
-    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "42808"
-    problem: str = "it is an identity column, whose values the table makes; rows keep theirs"
+    problem: str = "it is an identity column, whose values the table generates; rows keep theirs"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE", "0A000")
 class NestedAssignmentError(AssignmentError):
-    """UPDATE or MERGE sets what is neither a column nor a field of a struct, such as a field inside an array."""
+    """UPDATE or MERGE assigns to something other than a column or a struct field, such as a field inside an array."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE"
-    sqlstate: ClassVar[str] = "0A000"
     problem: str = "only columns and fields of structs can be set"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_SOURCE", "0AKDD")
 class UnchangeableTargetError(DeltaAnalysisError, ValueError):
-    """A statement names something that is not a table, and cannot be used as one. Nothing was done."""
+    """The target of a statement is not a table and cannot be used as one. Nothing was changed."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_SOURCE"
-    sqlstate: ClassVar[str] = "0AKDD"
-    template: ClassVar[str] = (
-        "{statement} needs a whole Delta table; what it names cannot stand for one: {problem}. Name the table itself; "
-        "DELETE, UPDATE and MERGE take a temporary view of rows and columns of one table, too."
+    template = (
+        "{statement} needs a whole Delta table as its target, and this target cannot be used as one: {problem}. Name "
+        "the table itself. DELETE, UPDATE and MERGE also accept a temporary view of rows and columns of one table."
     )
     statement: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNEXPECTED_PARTIAL_SCAN", "KD00A")
 class PartialTargetError(UnchangeableTargetError):
-    """A statement names a part of a table, a partition for one, where it needs the whole. Nothing was done."""
-
-    condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTIAL_SCAN"
-    sqlstate: ClassVar[str] = "KD00A"
+    """The target of a statement is a part of a table, such as a partition. Nothing was changed."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION", "KD002")
 class HistoricalTargetError(UnchangeableTargetError):
-    """A statement that is about the newest version of a table names an old one. Nothing was done."""
-
-    condition: ClassVar[str] = "DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION"
-    sqlstate: ClassVar[str] = "KD002"
+    """The target of a statement is an old version of a table. Nothing was changed."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONFLICT_SET_COLUMN", "42701")
 class ConflictingAssignmentsError(AssignmentError):
-    """UPDATE or MERGE sets a column twice, or a struct and a field of it."""
-
-    condition: ClassVar[str] = "DELTA_CONFLICT_SET_COLUMN"
-    sqlstate: ClassVar[str] = "42701"
+    """UPDATE or MERGE assigns to a column twice, or to a struct and to a field of it."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DUPLICATE_COLUMNS_ON_INSERT", "42701")
 class DuplicateInsertColumnsError(AssignmentError):
     """The INSERT of a MERGE names a column twice."""
-
-    condition: ClassVar[str] = "DELTA_DUPLICATE_COLUMNS_ON_INSERT"
-    sqlstate: ClassVar[str] = "42701"
 
 
 # Errors about SQL text.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("PARSE_SYNTAX_ERROR", "42601")
 class SqlSyntaxError(DeltaAnalysisError, ParseException, ValueError):
-    """A statement on a Delta table that cannot be read. Also Spark's `ParseException`."""
+    """A statement on a Delta table cannot be parsed. Also Spark's `ParseException`."""
 
-    condition: ClassVar[str] = "PARSE_SYNTAX_ERROR"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
-        "The statement {statement} cannot be read from line {line}, column {column} on: expected is {expected}, there "
-        "is {found}. Names that are keywords or hold other than letters, digits and _ go in backticks."
+    template = (
+        "The statement {statement} cannot be parsed at line {line}, column {column}: expected {expected}, but found "
+        "{found}. Put names that are keywords, or that have characters other than letters, digits and _, into "
+        "backticks."
     )
     statement: str
-    """What kind of statement it is, as far as that could be told."""
+    """The kind of statement, as far as it was parsed."""
     line: int
     """Counted from 1, as the column is."""
     column: int
@@ -237,26 +179,22 @@ class SqlSyntaxError(DeltaAnalysisError, ParseException, ValueError):
     found: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("UNBOUND_SQL_PARAMETER", "42P02")
 class UnboundParameterError(DeltaAnalysisError, ValueError):
-    """A statement has a parameter that no value was given for."""
+    """A parameter of a statement has no value."""
 
-    condition: ClassVar[str] = "UNBOUND_SQL_PARAMETER"
-    sqlstate: ClassVar[str] = "42P02"
-    template: ClassVar[str] = (
-        "The statement has the parameter {parameter}, and no value was given for it. Pass named parameters as a "
-        "dictionary and those written ? as a list: spark.sql(text, args=…)."
+    template = (
+        "The statement has the parameter {parameter}, which has no value. Pass named parameters as a dictionary and "
+        "those written ? as a list: spark.sql(text, args=…)."
     )
     parameter: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("UNSUPPORTED_SQL_PARAMETER", "0A000")
 class UnsupportedParameterError(DeltaAnalysisError, ValueError):
-    """A parameter has a value that cannot be used in a condition or an assignment."""
+    """A parameter of a condition or an assignment has a value without an SQL literal."""
 
-    condition: ClassVar[str] = "UNSUPPORTED_SQL_PARAMETER"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "The parameter {parameter} is a value of type {value_type}, which has no SQL literal. Write the value into the "
         "statement, or use a query over a DataFrame."
     )
@@ -264,128 +202,112 @@ class UnsupportedParameterError(DeltaAnalysisError, ValueError):
     value_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INSERT_COLUMN_ARITY_MISMATCH", "42802")
 class InvalidColumnListError(DeltaAnalysisError, ValueError):
-    """The columns that an INSERT names do not go together with its rows."""
+    """The column list of an INSERT does not match its rows."""
 
-    condition: ClassVar[str] = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
-    sqlstate: ClassVar[str] = "42802"
     table: str
     columns: tuple[str, ...]
-    """That the rows are for."""
+    """The columns that each row must have."""
     found: int
-    """How many columns the rows have."""
+    """The number of columns that the rows have."""
 
     def explain(self) -> str:
         return (
             f"Each row for {self.table} needs {len(self.columns)} columns ({', '.join(self.columns)}), and the query "
-            f"gives {self.found}. Name the columns that the query gives: INSERT INTO table (a, b) …"
+            f"has {self.found}. List the columns of the query: INSERT INTO table (a, b) …"
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST", "42713")
 class StaticPartitionColumnListedError(DeltaAnalysisError, ValueError):
-    """An INSERT gives a column its value by PARTITION and lists it too."""
+    """An INSERT has a column both in PARTITION, with a value, and in its column list."""
 
-    condition: ClassVar[str] = "STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST"
-    sqlstate: ClassVar[str] = "42713"
     table: str
     column: str
 
     def explain(self) -> str:
         return (
-            f"PARTITION gives the column {self.column} of {self.table} its value, so the list of columns cannot have "
-            "it too. Leave it out of the list, or write PARTITION without a value for it."
+            f"PARTITION sets the value of column {self.column} of {self.table}, so the column list cannot have it too. "
+            "Leave it out of the list, or write PARTITION without a value for it."
         )
 
 
-# What can be wrong with a condition that a user wrote.
+# Errors about conditions.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("PARSE_SYNTAX_ERROR", "42601")
 class PredicateSyntaxError(DeltaAnalysisError, ValueError):
-    """The text is no SQL condition. Also Python's `ValueError`."""
-
-    condition: ClassVar[str] = "PARSE_SYNTAX_ERROR"
-    sqlstate: ClassVar[str] = "42601"
+    """The text is not an SQL condition. Also Python's `ValueError`."""
 
     text: str
     line: int
-    """From 1."""
+    """Counted from 1."""
     column: int
-    """From 1."""
+    """Counted from 1."""
     reason: str
 
     def explain(self) -> str:
         shown = self.text if len(self.text) <= 500 else self.text[:500] + "…"
         return (
-            f"Could not read the condition {shown!r} at line {self.line}, column {self.column}: "
+            f"Could not parse the condition {shown!r} at line {self.line}, column {self.column}: "
             f"{self.reason.rstrip('.')}. Write it as the WHERE clause of a query."
         )
 
 
-# What can go wrong on the command line beyond the errors of tables.
+# Errors of the command line.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_CONDITION_NEEDS_SPARK", "0A000")
 class ConditionNeedsSparkError(DeltaAnalysisError):
-    """A condition has parts that only Spark can evaluate row by row."""
+    """A condition has parts that only Spark can evaluate."""
 
-    condition: ClassVar[str] = "ANABRANCH_CONDITION_NEEDS_SPARK"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
-        "The condition {condition_text!r} needs Spark: {parts} cannot be evaluated without it. Here, comparisons of "
-        "columns with constants or columns, IN, BETWEEN, IS NULL and LIKE 'prefix%' work, joined by AND, OR and NOT. "
-        'For more, use spark.read.format("delta").load(…).where(…).'
+    template = (
+        "The condition {condition_text!r} needs Spark: {parts} cannot be evaluated without it. Here you can use "
+        "comparisons of columns with constants or columns, IN, BETWEEN, IS NULL and LIKE 'prefix%', joined by AND, OR "
+        'and NOT. For more, use spark.read.format("delta").load(…).where(…).'
     )
     condition_text: str
     parts: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_DEMO_FOLDER_IN_USE", "42710")
 class DemoFolderInUseError(DeltaError):
-    """The folder for the demo holds something else."""
+    """The folder for the demo contains something else."""
 
-    condition: ClassVar[str] = "ANABRANCH_DEMO_FOLDER_IN_USE"
-    sqlstate: ClassVar[str] = "42710"
-    template: ClassVar[str] = (
-        "{folder} is not an earlier demo table ({found}), so the demo leaves it alone. Give the path of a folder that "
-        "does not exist yet."
+    template = (
+        "{folder} is not an earlier demo table ({found}), so the demo does not change it. Use the path of a folder "
+        "that does not exist yet."
     )
     folder: str
     found: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_DEMO_DATA_MISSING", "42704")
 class DemoDataMissingError(DeltaError):
     """The data set of the demo is not installed."""
 
-    condition: ClassVar[str] = "ANABRANCH_DEMO_DATA_MISSING"
-    sqlstate: ClassVar[str] = "42704"
-    template: ClassVar[str] = 'The flights of the demo are not installed. Run: pip install "anabranch[demo]"'
+    template = 'The data set of the demo (flights) is not installed. Run: pip install "anabranch[demo]"'
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_JAVA_MISSING", "58000")
 class JavaMissingError(DeltaError):
-    """Spark needs a Java that is not there."""
+    """Spark does not find a Java that it supports."""
 
-    condition: ClassVar[str] = "ANABRANCH_JAVA_MISSING"
-    sqlstate: ClassVar[str] = "58000"
-    template: ClassVar[str] = (
+    template = (
         "Spark needs Java 17 or newer, and {found}.\nInstall one of these, then run the command again:\n  Debian, "
         "Ubuntu   sudo apt-get install openjdk-17-jre-headless\n  Fedora, RHEL     sudo dnf install "
         "java-17-openjdk-headless\n  macOS            brew install openjdk@17\n  conda            conda install -c "
         "conda-forge openjdk=17\nIf Java is installed elsewhere, set JAVA_HOME to its folder."
     )
     found: str
-    """What there is instead, as a clause."""
+    """What was found instead, as a clause."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_DEMO_FAILED")
 class DemoFailedError(DeltaError):
-    """A part of the demo gave a wrong result."""
+    """A step of the demo had a wrong result."""
 
-    condition: ClassVar[str] = "ANABRANCH_DEMO_FAILED"
-    template: ClassVar[str] = "The demo stopped at {part}: {problem}"
+    template = "The demo stopped at {part}: {problem}"
     part: str
     problem: str

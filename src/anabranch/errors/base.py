@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import anabranch.pyspark_release  # noqa: F401 - says which PySpark is needed where this one is too old
 
 from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException  # isort: skip
 
-DELTAS_WORDS: dict[str, str] = {
+DELTA_MESSAGES: dict[str, str] = {
     "AmbiguousMergeError": "Cannot perform Merge as multiple source rows matched",
     "AppendOnlyTableError": "This table is configured to only allow appends",
     "BucketingError": "Operation not allowed: `{operation}` is not supported for Delta tables",
@@ -132,24 +133,24 @@ DELTAS_WORDS: dict[str, str] = {
     "ZOrderPartitionColumnError": "{column} is a partition column. Z-Ordering can only be performed on data columns",
     "ZOrderWithoutStatisticsError": "Z-Ordering on {columns} will be ineffective",
 }
-"""By the name of the class, the words of delta-spark's message by which programs know an error, with names of facts."""
+"""How messages of delta-spark begin, with names of facts in braces, by the name of our class."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class DeltaError(PySparkException):
     """Something about a Delta table went wrong.
 
-    A subclass is a dataclass: its fields are the facts, and `template` is the message, with names of facts in braces. A
-    subclass whose sentences depend on the facts overrides `explain` instead. It is a `PySparkException`, so code that
-    catches Spark's errors catches ours, and `getCondition`, `getSqlState` and `getMessageParameters` answer as they do
-    for Spark's own.
+    A subclass has the decorator `delta_error`: its fields are the facts, and `template` is the message, with names of
+    facts in braces. A subclass whose sentences depend on the facts overrides `explain` instead. It is a
+    `PySparkException`, so code that catches Spark's errors catches ours, and `getCondition`, `getSqlState` and
+    `getMessageParameters` answer as they do for Spark's own.
     """
 
     condition: ClassVar[str] = "DELTA_ERROR"
-    """Machine-readable name; Delta's own error class where Delta has one."""
+    """The machine-readable name: Delta's own where Delta has the error."""
     sqlstate: ClassVar[str] = "XXKDS"
     template: ClassVar[str]
-    """A fact of several texts stands in the message with commas between them."""
+    """The message with names of facts in braces. A tuple is shown with commas between its elements."""
 
     def __post_init__(self) -> None:
         Exception.__init__(self)
@@ -163,9 +164,9 @@ class DeltaError(PySparkException):
         return self._filled(self.template)
 
     def message(self) -> str:
-        """`explain`, behind the words of delta-spark where those are known to programs."""
-        words = DELTAS_WORDS.get(type(self).__name__)
-        text = self.explain() if words is None else f"{self._filled(words)}. {self.explain()}"
+        """`explain`, after the message of delta-spark, by which programs may recognise the error."""
+        deltas = DELTA_MESSAGES.get(type(self).__name__)
+        text = self.explain() if deltas is None else f"{self._filled(deltas)}. {self.explain()}"
         return without_signatures(text)
 
     def _filled(self, template: str) -> str:
@@ -194,14 +195,30 @@ class DeltaError(PySparkException):
         return (_rebuild, (type(self), self.facts()))
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+_Error = TypeVar("_Error", bound=DeltaError)
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(dataclasses.field,))
+def delta_error(condition: str, sqlstate: str | None = None) -> Callable[[type[_Error]], type[_Error]]:
+    """The decorator of each subclass of `DeltaError`: gives the class its condition, and makes a dataclass of it.
+
+    Without a `sqlstate` the class has that of its base.
+    """
+
+    def decorate(cls: type[_Error]) -> type[_Error]:
+        cls.condition = condition
+        if sqlstate is not None:
+            cls.sqlstate = sqlstate
+        return dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
+
+    return decorate
+
+
+@delta_error("DELTA_ANALYSIS_ERROR")
 class DeltaAnalysisError(DeltaError, AnalysisException):
     """The request does not fit the table. Also Spark's `AnalysisException`, as with Delta."""
 
-    condition: ClassVar[str] = "DELTA_ANALYSIS_ERROR"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
 class DeltaUnsupportedOperationError(DeltaError, UnsupportedOperationException):
     """The table does not allow the operation. Also Spark's `UnsupportedOperationException`, as with Delta."""
 
@@ -210,7 +227,7 @@ _SIGNATURE = re.compile(r"([?&;](?:sig|signature|x-amz-signature|x-amz-security-
 
 
 def without_signatures(text: str) -> str:
-    """The text, with what signs a URL left out: whoever has it may do what the URL allows."""
+    """The text without the signatures of URLs, which let every reader do what the URL allows."""
     return _SIGNATURE.sub(r"\1…", text)
 
 

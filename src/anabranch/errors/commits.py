@@ -1,27 +1,24 @@
-"""Why a commit was refused: by what it holds, by what is not known about it, or by a commit that landed first."""
+"""Errors about commits: their contents, an unknown outcome, and conflicts with commits that landed first."""
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 
-# Why a commit was refused, or what is not known about it, when no other commit is to blame.
+# Errors about commits without a conflict.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_COMMIT_FATE_UNKNOWN", "40003")
 class CommitFateUnknownError(DeltaError):
-    """The storage would not say whether our commit is in the log. It may land, or have landed, once."""
+    """The storage did not say whether our commit is in the log. It is there once or never, and may still get there."""
 
-    condition: ClassVar[str] = "DELTA_COMMIT_FATE_UNKNOWN"
-    sqlstate: ClassVar[str] = "40003"
-    template: ClassVar[str] = (
-        "It is not known whether the commit to {table} landed: after {attempts} attempts to write version {version} "
-        "the storage gave no answer to rely on ({cause}). The commit is in the table if, and only if, version "
-        "{version} carries the txnId {txn_id}; no other version was or will be tried. Look for it in the table's "
-        "history before running the operation again."
+    template = (
+        "It is not known whether the commit to {table} was written: after {attempts} attempts to write version "
+        "{version} the storage gave no reliable answer ({cause}). The commit is in the table if, and only if, version "
+        "{version} has the txnId {txn_id}; no other version was or will be tried. Look for it in the table's history "
+        "before running the operation again."
     )
     table: str
     version: int
@@ -29,55 +26,51 @@ class CommitFateUnknownError(DeltaError):
     txn_id: str
     attempts: int
     cause: str
-    """The last thing the storage answered."""
+    """The last answer of the storage."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_COMMIT")
 class InvalidCommitError(DeltaError):
-    """A commit was about to break the protocol. Nothing was written to the log."""
+    """A commit would have broken the protocol. Nothing was written to the log."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_COMMIT"
-    template: ClassVar[str] = (
+    template = (
         "Version {version} of {table} was not written, because it would damage the table: {violation}. This is a "
-        "mistake of the program that made the commit."
+        "defect of the program that made the commit; please report it."
     )
     table: str
     version: int
-    """The version that was about to be written."""
+    """The version that was to be written."""
     violation: str
     """A sentence without its full stop."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NUMBERS_EXHAUSTED", "22003")
 class NumbersExhaustedError(DeltaError):
-    """The log holds the highest number that fits, so that a commit can be given none above it."""
+    """The log holds the largest number of its kind, so a commit cannot get a larger one."""
 
-    condition: ClassVar[str] = "DELTA_NUMBERS_EXHAUSTED"
-    sqlstate: ClassVar[str] = "22003"
     table: str
     version: int
-    """The version that was about to be written."""
+    """The version that was to be written."""
     numbers: str
-    """What is numbered: `row ids`."""
+    """The kind of number: `row ids`."""
     last: int
-    """The highest one in the log."""
+    """The largest number in the log."""
     way_out: str
 
     def explain(self) -> str:
         return (
-            f"Version {self.version} of {self.table} was not written: its {self.numbers} would rise above {2**63 - 1}, "
-            f"the highest number there is, since the log is at {self.last} already. No clock or counter comes so far: "
-            f"a program wrote that number by mistake. {self.way_out}."
+            f"Version {self.version} of {self.table} was not written: its {self.numbers} would exceed {2**63 - 1}, the "
+            f"largest possible number, since the log already has {self.last}. No clock or counter gets so far: a "
+            f"program wrote that number by mistake. {self.way_out}."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MALFORMED_DOMAIN_METADATA")
 class MalformedDomainError(DeltaError):
-    """The configuration of a metadata domain is not what it must be for the domain's own feature to go on."""
+    """The configuration of a metadata domain cannot be parsed, so its feature cannot be used."""
 
-    condition: ClassVar[str] = "DELTA_MALFORMED_DOMAIN_METADATA"
-    template: ClassVar[str] = (
-        "The metadata domain {domain} of {table} cannot be understood: {reason}. The program that wrote it broke the "
+    template = (
+        "The metadata domain {domain} of {table} cannot be parsed: {reason}. The program that wrote it broke the "
         "protocol. RESTORE the table to a version before that commit."
     )
     table: str
@@ -85,13 +78,11 @@ class MalformedDomainError(DeltaError):
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_MODIFY_APPEND_ONLY", "42809")
 class AppendOnlyTableError(DeltaAnalysisError, DeltaUnsupportedOperationError):
-    """The table takes new rows only. See "Append-only Tables"."""
+    """The table accepts only new rows. See "Append-only Tables"."""
 
-    condition: ClassVar[str] = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
-    sqlstate: ClassVar[str] = "42809"
-    template: ClassVar[str] = (
+    template = (
         "{operation} would delete or change rows of {table}, which is append-only. To allow it: ALTER TABLE … SET "
         "TBLPROPERTIES ('delta.appendOnly' = 'false')."
     )
@@ -99,31 +90,27 @@ class AppendOnlyTableError(DeltaAnalysisError, DeltaUnsupportedOperationError):
     operation: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS", "22000")
 class RowIdsNeedStatisticsError(DeltaError):
-    """A new file does not say how many rows it has, so its rows cannot be given ids."""
+    """A new file has no row count, so its rows cannot get row ids."""
 
-    condition: ClassVar[str] = "DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
-        "Rows of {path} cannot be given ids in {table}: the table tracks rows, and the file's statistics hold no "
+    template = (
+        "Rows of {path} cannot get row ids in {table}: the table tracks rows, and the file's statistics have no "
         "`numRecords`. Collect statistics for the file before it is committed."
     )
     table: str
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_LOG_CLEANED_UP_DURING_TRANSACTION", "2D521")
 class LogMovedOnError(DeltaError):
-    """The version an operation read, and commits that followed it, left the log while it ran."""
+    """Log clean-up removed the version that an operation read, and later commits, while the operation ran."""
 
-    condition: ClassVar[str] = "DELTA_LOG_CLEANED_UP_DURING_TRANSACTION"
-    sqlstate: ClassVar[str] = "2D521"
-    template: ClassVar[str] = (
-        "The operation read version {read_version} of {table}, and that version is no longer in the log, which now "
-        "begins at version {earliest}: it was cleaned up while the operation ran, or the table was made anew. Whether "
-        "the commits since then are in conflict can no longer be told, so nothing was written. Run the operation "
-        "again; if it takes long, raise delta.logRetentionDuration."
+    template = (
+        "The operation read version {read_version} of {table}, which is no longer in the log: the log now starts with "
+        "version {earliest}. It was cleaned up while the operation ran, or the table was created again. Conflicts with "
+        "the commits since then can no longer be checked, so nothing was written. Run the operation again; if it takes "
+        "long, raise delta.logRetentionDuration."
     )
     table: str
     read_version: int
@@ -131,39 +118,38 @@ class LogMovedOnError(DeltaError):
     """The oldest version that can still be rebuilt."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ROWS_NOT_LIVE")
 class RowsNotLiveError(DeltaError):
-    """A commit would have hidden rows that are not in the table. Nothing was written."""
+    """A commit would have deleted rows that are not in the table. Nothing was written."""
 
-    condition: ClassVar[str] = "DELTA_ROWS_NOT_LIVE"
-    template: ClassVar[str] = (
-        "Row {position} of {path} was to be deleted, and it is hidden already or beyond the end of the file. The "
+    template = (
+        "Row {position} of {path} cannot be deleted: it is already deleted, or beyond the end of the file. The "
         "operation changed nothing. This is a defect in the program that computed the rows; please report it with the "
         "table's last commits."
     )
     path: str
     position: int
-    """The first of them."""
+    """The first such row."""
 
 
-# A commit that landed first made ours wrong. Delta's names, and the facts that a person or a retry needs.
+# Conflicts with a commit that landed first, under Delta's names, with the facts that a person or a retry needs.
 
 
 class ConflictReason(enum.StrEnum):
-    """Why two commits cannot both stand, for programs to act on."""
+    """Why two commits conflict, for programs to act on."""
 
     ROW_LEVEL_CHANGES = "ROW_LEVEL_CHANGES"
-    """The winner changed rows that ours changes or whose values ours depends on."""
+    """The winner changed rows that ours changes, or whose values ours depends on."""
     WHOLE_TABLE_READ = "WHOLE_TABLE_READ"
-    """Ours read the whole table, or by a condition that tells nothing about single rows."""
+    """Ours read the whole table, or by a condition that cannot be evaluated for single rows."""
     EMPTY_READ_PREDICATES = "EMPTY_READ_PREDICATES"
-    """Ours changes files without having said what it read."""
+    """Ours changes files and does not declare what it read."""
     REORDER_CYCLE = "REORDER_CYCLE"
     """Ours could only come before an append that another winner has already read."""
     FILES_VACUUMED = "FILES_VACUUMED"
-    """The winner is a VACUUM that deleted files which ours adds, or may be about to."""
+    """The winner is a VACUUM that deleted files which ours adds, or may be about to delete them."""
     ALLOTTED_TIME_EXCEEDED = "ALLOTTED_TIME_EXCEEDED"
-    """To find out whether the commits conflict would have taken longer than allowed."""
+    """Checking for a conflict would have taken longer than allowed."""
     WITH_PARTITION_HINT = "WITH_PARTITION_HINT"
     """The conflict is in one partition, which `where` names."""
     WITHOUT_HINT = "WITHOUT_HINT"
@@ -177,15 +163,15 @@ class ConflictReason(enum.StrEnum):
     BOTH_CHANGE_METADATA = "BOTH_CHANGE_METADATA"
     """Both change columns, partitioning, properties or the description."""
     TABLE_REPLACED = "TABLE_REPLACED"
-    """Another table stands where ours was, or none."""
+    """The table was replaced by another one, or dropped."""
     IDENTITY_COLUMNS = "IDENTITY_COLUMNS"
-    """Tables with identity columns admit no concurrent writes."""
+    """Tables with identity columns allow no concurrent writes."""
     METADATA_DOMAIN = "METADATA_DOMAIN"
     """Both change one metadata domain, such as the clustering columns."""
     APPLICATION_ID = "APPLICATION_ID"
-    """Both carry progress of one application."""
+    """Both record progress of the same application."""
     ALREADY_WRITTEN = "ALREADY_WRITTEN"
-    """The winner is the same write of the application, or a later one: nothing is left to do."""
+    """The winner is the same write of the application, or a later one, so there is nothing left to write."""
     TABLE_CREATED = "TABLE_CREATED"
     """Another writer created the table while ours was creating it."""
     FEATURES_ADDED = "FEATURES_ADDED"
@@ -193,47 +179,45 @@ class ConflictReason(enum.StrEnum):
     FEATURES_DROPPED = "FEATURES_DROPPED"
     """The winner dropped a table feature."""
     UNSUPPORTED_PROTOCOL = "UNSUPPORTED_PROTOCOL"
-    """The winner gave the table a protocol that this anabranch does not know."""
+    """The winner gave the table a protocol that this version of anabranch does not support."""
     BOTH_CHANGE_PROTOCOL = "BOTH_CHANGE_PROTOCOL"
     """Both change the protocol."""
     RULED_OUT = "RULED_OUT"
-    """Ours had checked that something is not in the table, such as a use of a feature, and the winner added it."""
+    """The winner added something whose absence ours had checked, such as a use of a table feature."""
     TOO_MANY_WINNERS = "TOO_MANY_WINNERS"
     """No conflict was found, but others landed first at every attempt."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_MODIFICATION", "2D521")
 class DeltaConcurrentModificationException(DeltaError):
-    """A commit landed between the read and the commit of ours, and ours does not fit behind it.
+    """Another commit landed after the version that ours read, and ours does not fit behind it.
 
     Nothing of ours is in the table. Files that were written for it are left to VACUUM.
     """
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_MODIFICATION"
-    sqlstate: ClassVar[str] = "2D521"
     happened: ClassVar[str] = "changed the table"
-    """What the winner did to us, in words that follow its name."""
+    """What the winner did, as the rest of a sentence about it."""
 
     table: str
     version: int | None
-    """The version that won; None where no single one did."""
+    """The version that landed first; None where no single one did."""
     operation: str
-    """What the winner was, as its commit says; `another writer` where it does not."""
+    """The winner's operation, as its commit records it; otherwise `another writer`."""
     read_version: int
-    """The version ours was computed from; -1 for a table that was not there."""
+    """The version that ours read; -1 for a table that did not exist."""
     reason: ConflictReason
     where: str | None = None
-    """The partition, file, column or property in conflict."""
+    """The partition, file, column or property of the conflict."""
     example_keys: tuple[str, ...] = ()
     """A few of the rows in conflict: by their values, as `id = 5, name = 'x'`, or by file and position."""
     advice: str = "Run the operation again on the new version."
 
     def explain(self) -> str:
         winner = self.operation if self.version is None else f"{self.operation} (version {self.version})"
-        place = f": {self.where}" if self.where else ""
+        where = f": {self.where}" if self.where else ""
         rows = f" For example {'; '.join(self.example_keys)}." if self.example_keys else ""
         return (
-            f"In {self.table}, {winner} landed first and {self._happened()}{place}.{rows} "
+            f"In {self.table}, {winner} landed first and {self._happened()}{where}.{rows} "
             f"This operation, which {self._began()}, changed nothing. {self.advice} Reason: {self.reason}."
         )
 
@@ -244,70 +228,63 @@ class DeltaConcurrentModificationException(DeltaError):
         return "began before the table existed" if self.read_version < 0 else f"read version {self.read_version}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_WRITE")
 class ConcurrentWriteException(DeltaConcurrentModificationException):
     """Other commits landed first at every attempt, though none of them was in conflict."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_WRITE"
-    happened: ClassVar[str] = "took the version that this operation tried for"
+    happened = "took the version that this operation tried to write"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_APPEND")
 class ConcurrentAppendException(DeltaConcurrentModificationException):
-    """A commit that landed first added rows this operation should have read."""
+    """A commit that landed first added rows that this operation should have read."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_APPEND"
-    happened: ClassVar[str] = "added rows that this operation should have read"
+    happened = "added rows that this operation should have read"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_DELETE_READ")
 class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
     """A commit that landed first deleted or changed rows, or files, that this operation read."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_DELETE_READ"
-    happened: ClassVar[str] = "deleted or rewrote what this operation read"
+    happened = "deleted or rewrote what this operation read"
 
     def _happened(self) -> str:
         if self.reason is ConflictReason.FILES_VACUUMED:
-            return "deleted, or may be about to delete, a file that this operation has written or brings back"
+            return "deleted, or may be about to delete, a file that this operation has written or restores"
         return self.happened
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_DELETE_DELETE")
 class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
     """A commit that landed first deleted or changed the rows, or files, that this operation changes."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_DELETE_DELETE"
-    happened: ClassVar[str] = "deleted or rewrote what this operation deletes or rewrites"
+    happened = "deleted or rewrote what this operation deletes or rewrites"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_METADATA_CHANGED")
 class MetadataChangedException(DeltaConcurrentModificationException):
     """A commit that landed first changed schema, properties or partitioning."""
 
-    condition: ClassVar[str] = "DELTA_METADATA_CHANGED"
-    happened: ClassVar[str] = "changed the table's metadata"
+    happened = "changed the table's metadata"
 
     def _happened(self) -> str:
         if self.reason is ConflictReason.IDENTITY_COLUMNS:
-            return "changed rows of a table whose identity columns number them one after the other"
+            return "changed rows of a table with identity columns, which allows no concurrent writes"
         return self.happened
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_TRANSACTION")
 class ConcurrentTransactionException(DeltaConcurrentModificationException):
-    """A commit that landed first carries progress of the same application id."""
+    """A commit that landed first records progress of the same application id."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_TRANSACTION"
-    happened: ClassVar[str] = "recorded progress of the same application id"
+    happened = "recorded progress of the same application id"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_PROTOCOL_CHANGED")
 class ProtocolChangedException(DeltaConcurrentModificationException):
     """A commit that landed first changed the protocol, or created the table that we were creating."""
 
-    condition: ClassVar[str] = "DELTA_PROTOCOL_CHANGED"
-    happened: ClassVar[str] = "changed the table's protocol"
+    happened = "changed the table's protocol"
 
     def explain(self) -> str:
         if self.reason is not ConflictReason.TABLE_CREATED:

@@ -1,51 +1,43 @@
-"""Errors about rows that a table does not take. The write stopped; the table is as it was."""
+"""Errors about rows that a table does not accept. The write stopped; the table is unchanged."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 from anabranch.errors.schema import IncompatibleTypesError, SchemaMismatchError
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NESTED_NOT_NULL_CONSTRAINT", "0AKDC")
 class NestedNotNullError(DeltaAnalysisError):
-    """A new table was to have NOT NULL inside an array or a map."""
+    """The definition of a table has NOT NULL inside an array or a map."""
 
-    condition: ClassVar[str] = "DELTA_NESTED_NOT_NULL_CONSTRAINT"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
-        "Column {column} of {table} cannot be NOT NULL: inside arrays and maps nobody checks it. Leave NOT NULL out, "
-        "or set spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled to true, and it is left out for you."
+    template = (
+        "Column {column} of {table} cannot be NOT NULL: it is inside an array or a map, where the constraint is not "
+        "checked. Leave NOT NULL out, or set spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled to "
+        "true, and anabranch leaves it out."
     )
     table: str
     column: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "23502")
 class NotNullViolationError(DeltaError):
-    """A row has a NULL where the column allows none."""
+    """A row to be written has NULL in a NOT NULL column."""
 
-    condition: ClassVar[str] = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
-    sqlstate: ClassVar[str] = "23502"
-    template: ClassVar[str] = (
+    template = (
         "Column {column} of {table} is NOT NULL, and a row to be written has NULL there: {row}. Nothing was written. "
         "Fill or filter such rows, or drop NOT NULL from the column."
     )
     table: str
     column: str
     row: str
-    """JSON of some of its values."""
+    """Some of the row's values as JSON."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_EXCEED_CHAR_VARCHAR_LIMIT", "22001")
 class LengthLimitError(DeltaError):
-    """A text is longer than the column's `char(n)` or `varchar(n)`."""
+    """A string is longer than the column's `char(n)` or `varchar(n)` allows."""
 
-    condition: ClassVar[str] = "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"
-    sqlstate: ClassVar[str] = "22001"
-    template: ClassVar[str] = (
+    template = (
         "Column {column} of {table} is {declared}, and a row to be written has {value!r}: {row}. Nothing was written. "
         "Shorten the value, or widen the column."
     )
@@ -54,16 +46,14 @@ class LengthLimitError(DeltaError):
     declared: str
     value: str
     row: str
-    """JSON of some of the values that were given."""
+    """Some of the row's values as JSON."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CAST_OVERFLOW_IN_TABLE_WRITE", "22003")
 class CastOverflowError(DeltaError):
-    """A value does not fit the type of the table's column."""
+    """A value does not fit into the type of the table's column."""
 
-    condition: ClassVar[str] = "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"
-    sqlstate: ClassVar[str] = "22003"
-    template: ClassVar[str] = (
+    template = (
         "Column {column} of {table} is {column_type}, and a row to be written has {value}, which does not fit. Nothing "
         "was written. Cast or filter such rows, or widen the column."
     )
@@ -73,32 +63,26 @@ class CastOverflowError(DeltaError):
     value: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("CAST_OVERFLOW_IN_TABLE_INSERT")
 class InsertOverflowError(CastOverflowError):
-    """A value to be inserted does not fit the type of the table's column."""
-
-    condition: ClassVar[str] = "CAST_OVERFLOW_IN_TABLE_INSERT"
+    """A value to be inserted does not fit into the type of the table's column."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("CAST_INVALID_INPUT", "22018")
 class MalformedValueError(CastOverflowError):
-    """A text is no value of the type of the table's column, as Spark's casts say it."""
+    """A string is not a value of the column's type. The condition is that of Spark's casts."""
 
-    condition: ClassVar[str] = "CAST_INVALID_INPUT"
-    sqlstate: ClassVar[str] = "22018"
-    template: ClassVar[str] = (
-        "Column {column} of {table} is {column_type}, and a row to be written has the text {value!r}, which is none. "
-        "Nothing was written. Change or filter such rows."
+    template = (
+        "Column {column} of {table} is {column_type}, and a row to be written has the string {value!r}, which is not a "
+        "value of that type. Nothing was written. Correct or filter such rows."
     )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_REPLACE_WHERE_MISMATCH", "44000")
 class ReplaceWhereMismatchError(DeltaAnalysisError):
-    """A row to be written lies outside of what `replaceWhere` replaces."""
+    """A row to be written does not satisfy the `replaceWhere` condition."""
 
-    condition: ClassVar[str] = "DELTA_REPLACE_WHERE_MISMATCH"
-    sqlstate: ClassVar[str] = "44000"
-    template: ClassVar[str] = (
+    template = (
         "A row to be written to {table} does not satisfy replaceWhere ({predicate}): {row}. Nothing was written. "
         "Filter the rows, widen the predicate, or set spark.databricks.delta.replaceWhere.constraintCheck.enabled to "
         "false.{advice}"
@@ -109,40 +93,36 @@ class ReplaceWhereMismatchError(DeltaAnalysisError):
     advice: str = ""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("UNRESOLVED_COLUMN.WITH_SUGGESTION", "42703")
 class MetadataColumnError(DeltaAnalysisError):
-    """A condition asks for `_metadata` of rows that have none."""
+    """A condition reads `_metadata` of rows that have none."""
 
-    condition: ClassVar[str] = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
-    sqlstate: ClassVar[str] = "42703"
     is_view: bool
 
     def explain(self) -> str:
         if self.is_view:
             return (
-                "A condition asks for _metadata of a view, which does not show it. Name the table in the place of the "
-                "view, or let the view select _metadata, too."
+                "A condition reads _metadata of a view that does not select it. Name the table instead of the view, or "
+                "add _metadata to the columns of the view."
             )
         return (
-            "replaceWhere asks for _metadata, and the rows to be written are in no file yet. Use DELETE FROM … WHERE "
-            "_metadata…, then append the new rows; or MERGE, whose conditions may ask for it."
+            "replaceWhere reads _metadata, and the rows to be written are in no file yet. Use DELETE FROM … WHERE "
+            "_metadata…, then append the new rows; or MERGE, whose conditions may read it."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "23001")
 class CheckConstraintViolationError(DeltaError):
-    """A row for which a CHECK constraint, or an invariant of a column, is false or NULL."""
+    """A CHECK constraint, or an invariant of a column, is false or NULL for a row to be written."""
 
-    condition: ClassVar[str] = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
-    sqlstate: ClassVar[str] = "23001"
     table: str
     constraint: str
     """Such as "CHECK constraint positive"."""
     expression: str
     columns: tuple[str, ...]
-    """Those that the expression reads."""
+    """The columns that the expression reads."""
     row: str
-    """JSON of their values."""
+    """The values of these columns as JSON."""
 
     def explain(self) -> str:
         columns = f" (columns {', '.join(self.columns)})" if self.columns else ""
@@ -153,13 +133,11 @@ class CheckConstraintViolationError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "23001")
 class GeneratedColumnMismatchError(DeltaError):
-    """A value was given for a generated column, and it is not what the column computes."""
+    """A row to be written has another value in a generated column than the column's expression gives."""
 
-    condition: ClassVar[str] = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
-    sqlstate: ClassVar[str] = "23001"
-    template: ClassVar[str] = (
+    template = (
         "Column {column} of {table} is generated as {expression}, and a row to be written has another value: {row}. "
         "Nothing was written. Leave the column out of the data, or correct the value."
     )
@@ -167,132 +145,104 @@ class GeneratedColumnMismatchError(DeltaError):
     column: str
     expression: str
     row: str
-    """JSON of the column and those it is computed from."""
+    """The values of the column and of those it is computed from, as JSON."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_IDENTITY_COLUMNS_OVERFLOW", "22003")
 class IdentityOverflowError(DeltaError):
-    """The next number of an identity column is beyond what a BIGINT holds."""
+    """The next number of an identity column exceeds BIGINT."""
 
-    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_OVERFLOW"
-    sqlstate: ClassVar[str] = "22003"
-    template: ClassVar[str] = (
-        "Identity column {column} of {table} has no numbers left: the next one is no BIGINT. Nothing was written. "
-        "Write the rows to a new table whose column starts elsewhere."
+    template = (
+        "Identity column {column} of {table} has no numbers left: the next one exceeds BIGINT. Nothing was written. "
+        "Write the rows to a new table whose column starts at another number."
     )
     table: str
     column: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NEW_CHECK_CONSTRAINT_VIOLATION", "23512")
 class ExistingRowsViolateError(DeltaAnalysisError):
-    """Rows that are in the table already break the rule that was to be added."""
+    """Rows that are already in the table break the new rule."""
 
-    condition: ClassVar[str] = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
-    sqlstate: ClassVar[str] = "23512"
     table: str
     rule: str
     expression: str
     num_rows: int
     rows: tuple[str, ...]
-    """Some of them, as JSON."""
+    """Some of the rows as JSON."""
 
     def explain(self) -> str:
         rule = f"the new {self.rule} ({self.expression})"
         rows = ", ".join(self.rows)
-        said = f"1 row of {self.table} violates {rule}: {rows}"
+        violation = f"1 row of {self.table} violates {rule}: {rows}"
         if self.num_rows != 1:
-            said = f"{self.num_rows:,} rows of {self.table} violate {rule}, among them {rows}"
-        return f"{said}. The rule was not added. Correct or delete these rows first."
+            violation = f"{self.num_rows:,} rows of {self.table} violate {rule}, among them {rows}"
+        return f"{violation}. The rule was not added. Correct or delete these rows first."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_EXPRESSION_IN_METADATA", "0AKDC")
 class UntrustedExpressionError(DeltaAnalysisError, ValueError):
-    """An expression in the description of a table has something in it that is never run."""
+    """An expression in a table's metadata contains something that anabranch does not execute."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_EXPRESSION_IN_METADATA"
-    sqlstate: ClassVar[str] = "0AKDC"
     table: str
     owner: str
     """Such as "CHECK constraint positive"."""
     expression: str
     reason: str
     function: str | None = None
-    """The function that it calls and may not, in lower case, where that is what is wrong."""
+    """The function that the expression may not call, in lower case; None where something else is wrong."""
 
     def explain(self) -> str:
         return (
-            f"The {self.owner} of {self.table} ({_shortened(self.expression)}) is not run: {self.reason}. It may hold "
-            "operators and deterministic built-in functions of the table's columns, and neither subqueries, "
-            "aggregates, windows, user-defined functions nor functions that call code. Write it otherwise, or drop it."
+            f"The {self.owner} of {self.table} ({_shortened(self.expression)}) is not executed: {self.reason}. It may "
+            "have operators and deterministic built-in functions of the table's columns, but no subqueries, "
+            "aggregates, windows, user-defined functions or functions that call code. Change it, or drop it."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN", "42621")
 class UnsupportedGenerationError(UntrustedExpressionError):
-    """A generated column was to be computed by an expression that no table may hold, such as the current time."""
-
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"
-    sqlstate: ClassVar[str] = "42621"
+    """The expression of a generated column is not allowed in a table, such as the current time."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN", "42621")
 class NonDeterministicGenerationError(UntrustedExpressionError):
-    """A generated column was to have values that differ each time."""
-
-    condition: ClassVar[str] = "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN"
-    sqlstate: ClassVar[str] = "42621"
+    """The expression of a generated column is not deterministic."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_AGGREGATE_IN_GENERATED_COLUMN", "42621")
 class AggregateInGenerationError(UntrustedExpressionError):
-    """A generated column was to be computed of several rows."""
-
-    condition: ClassVar[str] = "DELTA_AGGREGATE_IN_GENERATED_COLUMN"
-    sqlstate: ClassVar[str] = "42621"
+    """The expression of a generated column aggregates rows."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT", "42621")
 class UnsupportedConstraintError(UntrustedExpressionError):
-    """A CHECK constraint was to hold an expression that no table may hold."""
-
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT"
-    sqlstate: ClassVar[str] = "42621"
+    """The expression of a CHECK constraint is not allowed in a table."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_DETERMINISTIC_EXPRESSION_IN_CHECK_CONSTRAINT", "42621")
 class NonDeterministicConstraintError(UntrustedExpressionError):
-    """A CHECK constraint was to ask what has another answer each time."""
-
-    condition: ClassVar[str] = "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_CHECK_CONSTRAINT"
-    sqlstate: ClassVar[str] = "42621"
+    """The expression of a CHECK constraint is not deterministic."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_AGGREGATE_IN_CHECK_CONSTRAINT", "42621")
 class AggregateInConstraintError(UntrustedExpressionError):
-    """A CHECK constraint was to ask something of several rows."""
-
-    condition: ClassVar[str] = "DELTA_AGGREGATE_IN_CHECK_CONSTRAINT"
-    sqlstate: ClassVar[str] = "42621"
+    """The expression of a CHECK constraint aggregates rows."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_CONSTRAINT_NAME", "42939")
 class ConstraintNameError(DeltaAnalysisError, ValueError):
-    """A CHECK constraint was to have a name that Delta has for itself."""
+    """The name of a new CHECK constraint is reserved by Delta."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_CONSTRAINT_NAME"
-    sqlstate: ClassVar[str] = "42939"
-    template: ClassVar[str] = "{table} can have no CHECK constraint of the name {name}: it is reserved. Choose another."
+    template = "{table} cannot have a CHECK constraint named {name}: the name is reserved. Choose another one."
     table: str
     name: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_EXPRESSION_TYPE_MISMATCH", "42K09")
 class ExpressionTypeError(DeltaAnalysisError, ValueError):
-    """An expression in the description of a table makes no sense, or gives values of another type."""
+    """An expression in a table's metadata cannot be resolved, or has another type than it must have."""
 
-    condition: ClassVar[str] = "DELTA_EXPRESSION_TYPE_MISMATCH"
-    sqlstate: ClassVar[str] = "42K09"
     table: str
     owner: str
     expression: str
@@ -302,34 +252,25 @@ class ExpressionTypeError(DeltaAnalysisError, ValueError):
         return f"The {self.owner} of {self.table} ({_shortened(self.expression)}) cannot be used: {self.problem}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("INVALID_DEFAULT_VALUE.DATA_TYPE", "42623")
 class DefaultTypeError(ExpressionTypeError):
-    """A default has values of a type that its column does not take. The condition is Spark's."""
-
-    condition: ClassVar[str] = "INVALID_DEFAULT_VALUE.DATA_TYPE"
-    sqlstate: ClassVar[str] = "42623"
+    """A column's default has a type that the column does not take. The condition is Spark's."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONSTRAINT_ALREADY_EXISTS", "42710")
 class ConstraintExistsError(DeltaAnalysisError, ValueError):
-    """A constraint of that name is there already."""
+    """The table already has a constraint of that name."""
 
-    condition: ClassVar[str] = "DELTA_CONSTRAINT_ALREADY_EXISTS"
-    sqlstate: ClassVar[str] = "42710"
-    template: ClassVar[str] = (
-        "{table} has a constraint {name} already: {expression}. Drop it first, or choose another name."
-    )
+    template = "{table} already has a constraint {name}: {expression}. Drop it first, or choose another name."
     table: str
     name: str
     expression: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONSTRAINT_DOES_NOT_EXIST", "42704")
 class ConstraintNotFoundError(DeltaAnalysisError, ValueError):
-    """There is no constraint of that name to drop."""
+    """The table has no constraint of the name to be dropped."""
 
-    condition: ClassVar[str] = "DELTA_CONSTRAINT_DOES_NOT_EXIST"
-    sqlstate: ClassVar[str] = "42704"
     table: str
     name: str
     existing: tuple[str, ...]
@@ -337,7 +278,7 @@ class ConstraintNotFoundError(DeltaAnalysisError, ValueError):
     def explain(self) -> str:
         return (
             f"{self.table} has no constraint {self.name}; it has {', '.join(self.existing) or 'none'}. "
-            "DROP CONSTRAINT IF EXISTS passes over what is not there."
+            "DROP CONSTRAINT IF EXISTS ignores missing constraints."
         )
 
 
@@ -348,25 +289,16 @@ def _shortened(expression: str) -> str:
 # Errors about values that UPDATE, MERGE, or INSERT by position casts. Nothing was committed.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION", "42K09")
 class UncastableValueError(IncompatibleTypesError):
-    """A value has a type that is not cast to the column's."""
-
-    condition = "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION"
-    sqlstate = "42K09"
+    """A value has a type that cannot be cast to the column's."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("CANNOT_UP_CAST_DATATYPE", "42846")
 class UnsafeCastError(IncompatibleTypesError):
-    """A value has a type that is not cast to the column's under `storeAssignmentPolicy=STRICT`."""
-
-    condition = "CANNOT_UP_CAST_DATATYPE"
-    sqlstate = "42846"
+    """A value has a type that is not cast to the column's type under `storeAssignmentPolicy=STRICT`."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION", "42846")
 class UnknownFieldsError(SchemaMismatchError):
-    """A struct that UPDATE or MERGE sets has fields that the table's lacks."""
-
-    condition = "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
-    sqlstate = "42846"
+    """A struct that UPDATE or MERGE assigns has fields that the table's column lacks."""

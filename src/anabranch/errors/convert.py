@@ -2,64 +2,53 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONVERT_NON_PARQUET_TABLE", "0AKDC")
 class NotAParquetTableError(DeltaAnalysisError, ValueError):
-    """A table or folder that was to be converted has another format than Parquet."""
+    """A table or folder to be converted has another format than Parquet."""
 
-    condition: ClassVar[str] = "DELTA_CONVERT_NON_PARQUET_TABLE"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
-        "CONVERT TO DELTA takes Parquet tables, and {table} is {found}. Copy it by CREATE TABLE … USING delta AS "
+    template = (
+        "CONVERT TO DELTA converts Parquet tables, and {table} is {found}. Copy it by CREATE TABLE … USING delta AS "
         "SELECT."
     )
     table: str
     found: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_PROVIDER_FOR_CONVERT", "0AKDC")
 class ConvertSourceMissingError(DeltaAnalysisError, ValueError):
-    """There is nothing of the name that was to be converted."""
+    """The table or folder to be converted does not exist."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_PROVIDER_FOR_CONVERT"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
+    template = (
         "CONVERT TO DELTA found no table {table}. Name a table of the catalog, or a folder of Parquet files by its "
         "absolute path: parquet.`/path/to/folder`."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_EMPTY_DIRECTORY", "42K03")
 class NothingToConvertError(DeltaAnalysisError, FileNotFoundError):
-    """A folder that is to be converted holds no file."""
+    """A folder to be converted has no files."""
 
-    condition: ClassVar[str] = "DELTA_EMPTY_DIRECTORY"
-    sqlstate: ClassVar[str] = "42K03"
     directory: str
     partitions: bool = False
-    """The catalog says which folders belong to the table."""
+    """Whether the catalog says which folders belong to the table."""
 
     def explain(self) -> str:
         where = " that the catalog knows as a partition; MSCK REPAIR TABLE finds them" if self.partitions else ""
         return (
             f"CONVERT TO DELTA found no file in {self.directory}{where}. Files and folders whose names begin with _ or "
-            ". do not count. Check the path; a new table is made by CREATE TABLE."
+            ". are ignored. Check the path; use CREATE TABLE for a new table."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONVERT_FILE_NOT_READABLE", "KD001")
 class FileNotConvertibleError(DeltaError):
-    """A file of the folder is no complete Parquet file. Nothing was written."""
+    """A file of the folder is not a complete Parquet file. Nothing was written."""
 
-    condition: ClassVar[str] = "DELTA_CONVERT_FILE_NOT_READABLE"
-    sqlstate: ClassVar[str] = "KD001"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot be converted: {file} {problem}. Remove the file, wait for its writer, or set "
         "spark.sql.files.ignoreCorruptFiles to true to leave out files that are not Parquet."
     )
@@ -67,51 +56,46 @@ class FileNotConvertibleError(DeltaError):
     file: str
     problem: str
     corrupt: bool = False
-    """Its content is no Parquet, whoever reads it."""
+    """Whether the content of the file is not Parquet."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME", "KD009")
 class PartitionFoldersMismatchError(DeltaAnalysisError, ValueError):
-    """The folders of a file are not those that the partition columns ask for."""
+    """The partition folders of a file do not match the partition columns of the statement."""
 
-    condition: ClassVar[str] = "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
-    sqlstate: ClassVar[str] = "KD009"
     table: str
     file: str
     expected: tuple[str, ...]
     found: tuple[str, ...]
     suggestion: str
-    """The clause that fits the folders; empty where none fits them all."""
+    """The clause that fits the folders; empty where no clause fits all of them."""
 
     def explain(self) -> str:
         expected = ", ".join(self.expected) or "no partition column"
-        found = ", ".join(self.found) or "none"
+        folders = ", ".join(self.found) or "none"
         way_out = (
             f"Write {self.suggestion}."
             if self.suggestion
             else "The folders of its files differ; move files that belong to another table out of the way."
         )
-        said = f"{self.table} was to be partitioned by {expected}"
-        return f"{said}, but the folders of {self.file} name {found}. {way_out}"
+        return (
+            f"{self.table} is to be partitioned by {expected}, but the folders of {self.file} have {folders}. {way_out}"
+        )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME")
 class UnexpectedPartitionFolderError(PartitionFoldersMismatchError):
     """A folder of a file names another partition column than the expected one."""
 
-    condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FAILED_CAST_PARTITION_VALUE", "22018")
 class PartitionFolderValueError(DeltaAnalysisError, ValueError):
     """The value that a folder has for a partition column does not fit the column's type."""
 
-    condition: ClassVar[str] = "DELTA_FAILED_CAST_PARTITION_VALUE"
-    sqlstate: ClassVar[str] = "22018"
-    template: ClassVar[str] = (
-        "{table} cannot be converted: the folder of {file} says {column} = {value!r}, which is no {data_type}. Give "
-        "the column another type in PARTITIONED BY, or set "
-        "spark.databricks.delta.convert.partitionValues.ignoreCastFailure to true to take such values for null."
+    template = (
+        "{table} cannot be converted: the folder of {file} has {column} = {value!r}, which is not a valid {data_type}. "
+        "Give the column another type in PARTITIONED BY, or set "
+        "spark.databricks.delta.convert.partitionValues.ignoreCastFailure to true to read such values as NULL."
     )
     table: str
     file: str
@@ -120,15 +104,13 @@ class PartitionFolderValueError(DeltaAnalysisError, ValueError):
     data_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FAILED_MERGE_SCHEMA_FILE", "42KDA")
 class ConflictingFileSchemasError(DeltaAnalysisError):
-    """Two files have one column with types that no table can hold both."""
+    """Two files have a column with types that no column of a table can hold both of."""
 
-    condition: ClassVar[str] = "DELTA_FAILED_MERGE_SCHEMA_FILE"
-    sqlstate: ClassVar[str] = "42KDA"
-    template: ClassVar[str] = (
-        "{table} cannot be converted: {column} is {data_type} in {file} and {other_type} in {other_file}. Rewrite the "
-        "files of one kind with the type of the other."
+    template = (
+        "{table} cannot be converted: {column} is {data_type} in {file} and {other_type} in {other_file}. Rewrite one "
+        "of the files with the type of the other."
     )
     table: str
     column: str
@@ -138,46 +120,40 @@ class ConflictingFileSchemasError(DeltaAnalysisError):
     other_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNEXPECTED_PARTITION_SCHEMA_FROM_USER", "KD009")
 class CatalogPartitioningError(DeltaAnalysisError, ValueError):
-    """PARTITIONED BY says something else than the catalog."""
+    """PARTITIONED BY has other columns than the catalog."""
 
-    condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTITION_SCHEMA_FROM_USER"
-    sqlstate: ClassVar[str] = "KD009"
     table: str
     given: str
     known: str
 
     def explain(self) -> str:
         return (
-            f"{self.table} is partitioned by {self.known or 'nothing'}, as the catalog has it, and not by "
+            f"The catalog has {self.table} partitioned by {self.known or 'nothing'}, and the statement by "
             f"{self.given}. Leave PARTITIONED BY out."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONVERT_METASTORE_METADATA_MISMATCH", "42K03")
 class ConvertPropertiesMismatchError(DeltaAnalysisError):
-    """The folder of a Parquet table is a Delta table already, with other properties than the catalog's."""
+    """The folder of a Parquet table is already a Delta table, with other properties than the catalog's."""
 
-    condition: ClassVar[str] = "DELTA_CONVERT_METASTORE_METADATA_MISMATCH"
-    sqlstate: ClassVar[str] = "42K03"
-    template: ClassVar[str] = (
-        "The folder of {table} is a Delta table already, and {properties} of the catalog's properties are not its own. "
-        "Set them on the Delta table, or set spark.databricks.delta.convert.metadataCheck.enabled to false to take "
-        "over the catalog's."
+    template = (
+        "The folder of {table} is already a Delta table, and the catalog's properties {properties} are not its own. "
+        "Set them on the Delta table, or set spark.databricks.delta.convert.metadataCheck.enabled to false to use the "
+        "catalog's."
     )
     table: str
     properties: tuple[str, ...]
-    """Those of the catalog that the Delta table lacks, or has with another value."""
+    """The catalog's properties that the Delta table lacks, or has with another value."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING", "0AKDC")
 class ConvertPropertyError(DeltaAnalysisError, ValueError):
-    """A property that a converted table would have means nothing for files that are there already."""
+    """A property of the table to be converted cannot apply to existing files."""
 
-    condition: ClassVar[str] = "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot be converted with {property} = {value}. Unset it for the conversion, and set it by ALTER TABLE "
         "afterwards."
     )
@@ -186,16 +162,14 @@ class ConvertPropertyError(DeltaAnalysisError, ValueError):
     value: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "42K05")
 class UnconvertibleNamesError(DeltaAnalysisError, ValueError):
     """Columns of the files have names that a table without column mapping cannot have."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
-    sqlstate: ClassVar[str] = "42K05"
-    template: ClassVar[str] = (
-        "{table} cannot be converted: {columns} has a space or one of ,;{{}}()=, a tab or a line break in its name. "
-        "Copy it by CREATE TABLE … TBLPROPERTIES ('delta.columnMapping.mode' = 'name') AS SELECT, or rename the "
-        "columns in the files."
+    template = (
+        "{table} cannot be converted: names of columns have a space, a tab, a line break or one of ,;{{}}()=: "
+        "{columns}. Copy it by CREATE TABLE … TBLPROPERTIES ('delta.columnMapping.mode' = 'name') AS SELECT, or rename "
+        "the columns in the files."
     )
     table: str
     columns: tuple[str, ...]

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 from anabranch.errors.schema import ColumnNotFoundError
 
 # Errors about MERGE. Nothing was committed.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MERGE_MISSING_WHEN", "42601")
 class MergeWithoutClauseError(DeltaAnalysisError, ValueError):
-    """A MERGE says nothing of what to do."""
+    """A MERGE has no WHEN clause."""
 
-    condition: ClassVar[str] = "DELTA_MERGE_MISSING_WHEN"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = "The MERGE into {table} has no WHEN clause, so there is nothing to do. Add at least one."
+    template = "The MERGE into {table} has no WHEN clause, so there is nothing to do. Add at least one."
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ANALYSIS_ERROR")
 class UnreachableMergeClauseError(DeltaAnalysisError, ValueError):
-    """A clause without a condition is before others of its kind, which no row can reach. See the subclasses."""
+    """A MERGE clause without a condition comes before others of its kind. See the subclasses."""
 
     kind: ClassVar[str]
     table: str
@@ -31,77 +28,65 @@ class UnreachableMergeClauseError(DeltaAnalysisError, ValueError):
     def explain(self) -> str:
         return (
             f"A {self.kind} clause of the MERGE into {self.table} has no condition and is not the last of its kind, so "
-            "those behind it can never apply. Give it a condition, or put it last."
+            "the clauses after it can never apply. Give it a condition, or put it last."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION", "42601")
 class UnreachableMatchedClauseError(UnreachableMergeClauseError):
-    """Of WHEN MATCHED clauses."""
+    """A WHEN MATCHED clause without a condition is not the last one."""
 
-    condition: ClassVar[str] = "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION"
-    sqlstate: ClassVar[str] = "42601"
-    kind: ClassVar[str] = "WHEN MATCHED"
+    kind = "WHEN MATCHED"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION", "42601")
 class UnreachableNotMatchedClauseError(UnreachableMergeClauseError):
-    """Of WHEN NOT MATCHED clauses."""
+    """A WHEN NOT MATCHED clause without a condition is not the last one."""
 
-    condition: ClassVar[str] = "DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION"
-    sqlstate: ClassVar[str] = "42601"
-    kind: ClassVar[str] = "WHEN NOT MATCHED"
+    kind = "WHEN NOT MATCHED"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION", "42601")
 class UnreachableNotMatchedBySourceClauseError(UnreachableMergeClauseError):
-    """Of WHEN NOT MATCHED BY SOURCE clauses."""
+    """A WHEN NOT MATCHED BY SOURCE clause without a condition is not the last one."""
 
-    condition: ClassVar[str] = "DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION"
-    sqlstate: ClassVar[str] = "42601"
-    kind: ClassVar[str] = "WHEN NOT MATCHED BY SOURCE"
+    kind = "WHEN NOT MATCHED BY SOURCE"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE", "21506")
 class AmbiguousMergeError(DeltaUnsupportedOperationError):
-    """Several rows of the source would change one row of the table."""
+    """Several source rows of a MERGE change the same row of the table."""
 
-    condition: ClassVar[str] = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
-    sqlstate: ClassVar[str] = "21506"
-    template: ClassVar[str] = (
+    template = (
         "Several rows of the source match one row of {table} and would change it: {row}. Which of them should win is "
-        "not defined. Nothing was changed. Leave one source row for each key, or let the conditions of the clauses "
-        "choose one."
+        "not defined. Nothing was changed. Keep one source row for each key, or choose one by the conditions of the "
+        "clauses."
     )
     table: str
     row: str
     """One such row of the table."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MERGE_RESOLVED_ATTRIBUTE_MISSING_FROM_INPUT", "42601")
 class MergeOfOtherColumnsError(DeltaAnalysisError):
-    """A condition or value of a MERGE is made of columns of another DataFrame."""
+    """A condition or value of a MERGE uses columns of another DataFrame."""
 
-    condition: ClassVar[str] = "DELTA_MERGE_RESOLVED_ATTRIBUTE_MISSING_FROM_INPUT"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
-        "The MERGE into {table} names columns of neither the table nor the source: {columns}. Take them from these two "
+    template = (
+        "The MERGE into {table} uses columns of neither the table nor the source: {columns}. Take them from these two "
         'DataFrames, or write them as text or col("alias.name").'
     )
     table: str
     columns: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MERGE_UNRESOLVED_EXPRESSION", "42601")
 class MergeColumnNotFoundError(DeltaAnalysisError, ValueError):
     """`UPDATE SET *` or `INSERT *` needs a column that the source lacks."""
 
-    condition: ClassVar[str] = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
+    template = (
         "The {clause} clause of the MERGE into {table} takes every column from the source, which has no {column} (it "
-        "has: {available}). Name the columns to set, add {column} to the source, or allow the schema to evolve, so "
-        "that columns the source lacks are left out."
+        "has: {available}). Name the columns to set, add {column} to the source, or allow schema evolution, which "
+        "leaves out columns that the source lacks."
     )
     table: str
     column: str
@@ -109,139 +94,116 @@ class MergeColumnNotFoundError(DeltaAnalysisError, ValueError):
     available: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED", "0AKDC")
 class NonDeterministicConditionError(DeltaAnalysisError, ValueError):
-    """A condition of a MERGE may answer otherwise when it is asked again."""
+    """A condition of a MERGE is not deterministic."""
 
-    condition: ClassVar[str] = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
-        "The {clause} condition of the MERGE into {table} is not deterministic: {expression}. Compute such a value as "
-        "a column of the source first."
+    template = (
+        "The {clause} condition of the MERGE into {table} is not deterministic: {expression}. Compute the value as a "
+        "column of the source first."
     )
     table: str
     clause: str
     expression: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_SUBQUERY", "0AKDC")
 class SubqueryInConditionError(DeltaAnalysisError, ValueError):
-    """A condition of a MERGE holds a subquery."""
+    """A condition of a MERGE has a subquery."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_SUBQUERY"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
-        "The {clause} condition of the MERGE into {table} holds a subquery: {expression}. Join what it asks for to the "
-        "source first."
+    template = (
+        "The {clause} condition of the MERGE into {table} has a subquery: {expression}. Join the rows of the subquery "
+        "to the source first."
     )
     table: str
     clause: str
     expression: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("SCALAR_SUBQUERY_TOO_MANY_ROWS", "21000")
 class SubqueryRowsError(DeltaError):
-    """A subquery that stands for one value gave several rows. Spark's own condition."""
+    """A scalar subquery returned several rows. The condition is Spark's."""
 
-    condition: ClassVar[str] = "SCALAR_SUBQUERY_TOO_MANY_ROWS"
-    sqlstate: ClassVar[str] = "21000"
     subquery: str
-    """The line of the statement where it begins; empty where Spark does not know."""
+    """The line of the statement where the subquery begins; empty where Spark does not know it."""
 
     def explain(self) -> str:
         where = f": {self.subquery}" if self.subquery else ""
         return (
-            f"A subquery that stands for one value gave more than one row{where}. Nothing was written. Let it give "
-            "one, by an aggregate such as max or by LIMIT 1, or ask with IN or EXISTS."
+            f"A scalar subquery returned more than one row{where}. Nothing was written. Let it return one row, by an "
+            "aggregate such as max or by LIMIT 1, or use IN or EXISTS."
         )
 
 
 # Errors about the write options replaceOn and replaceUsing.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", "42613")
 class IncompatibleOptionsError(DeltaAnalysisError, ValueError):
     """Two options of a write contradict each other."""
 
-    condition: ClassVar[str] = "DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS"
-    sqlstate: ClassVar[str] = "42613"
-    template: ClassVar[str] = "{option} does not go with {other}: {problem}. Leave one of them out."
+    template = "{option} cannot be used with {other}: {problem}. Leave one of them out."
     option: str
     other: str
-    """An option, or the call that acts."""
+    """An option, or the call that writes."""
     problem: str = "both say what is overwritten"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_OVERWRITE_BY_FILTER_INCOMPATIBLE_REPLACE_ON_OR_USING")
 class FilterOverwriteError(IncompatibleOptionsError):
-    """replaceOn or replaceUsing, and a condition on rows that are overwritten."""
-
-    condition: ClassVar[str] = "DELTA_OVERWRITE_BY_FILTER_INCOMPATIBLE_REPLACE_ON_OR_USING"
+    """A write has replaceOn or replaceUsing and another condition on the rows to be overwritten."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING")
 class PartitionOverwriteError(IncompatibleOptionsError):
-    """replaceOn or replaceUsing, and partitions that are overwritten."""
-
-    condition: ClassVar[str] = "DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING"
+    """A write has replaceOn or replaceUsing and overwrites partitions."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING", "42000")
 class TableReplacementError(IncompatibleOptionsError):
-    """replaceOn or replaceUsing, and a call that makes a table anew."""
+    """A call that creates or replaces a table has replaceOn or replaceUsing."""
 
-    condition: ClassVar[str] = "DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING"
-    sqlstate: ClassVar[str] = "42000"
-    problem: str = "a table that is made anew has no rows to choose from"
+    problem: str = "a new table has no rows to replace"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION", "42702")
 class AmbiguousReplaceOnError(DeltaAnalysisError, ValueError):
-    """The condition of replaceOn names a column that the table and the rows written both have."""
+    """The condition of replaceOn names a column that both the table and the written rows have."""
 
-    condition: ClassVar[str] = "DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION"
-    sqlstate: ClassVar[str] = "42702"
-    template: ClassVar[str] = (
-        "replaceOn = {predicate!r} on {table} does not say whose columns it means: {reason} Give the table a name by "
-        "the option targetAlias and the rows another one by DataFrame.alias, and put these before the columns."
+    template = (
+        "replaceOn = {predicate!r} on {table} does not say whose columns it means: {reason} Name the table by the "
+        "option targetAlias and the rows by DataFrame.alias, and put these names before the columns."
     )
     table: str
     predicate: str
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION", "42703")
 class UnresolvedReplaceOnError(DeltaAnalysisError, ValueError):
-    """The condition of replaceOn names a column that neither the table nor the rows written have."""
+    """The condition of replaceOn names a column that neither the table nor the written rows have."""
 
-    condition: ClassVar[str] = "DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION"
-    sqlstate: ClassVar[str] = "42703"
-    template: ClassVar[str] = (
-        "replaceOn = {predicate!r} on {table} names what is not there: {reason} The table is called what the option "
-        "targetAlias says, and the rows what DataFrame.alias says."
+    template = (
+        "replaceOn = {predicate!r} on {table} names columns that do not exist: {reason} The table has the name of the "
+        "option targetAlias, and the rows have the name of DataFrame.alias."
     )
     table: str
     predicate: str
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("UNRESOLVED_INSERT_REPLACE_USING_COLUMN", "42703")
 class UnknownReplaceUsingColumnError(ColumnNotFoundError):
-    """replaceUsing names a column that the table or the rows written lack."""
-
-    condition: ClassVar[str] = "UNRESOLVED_INSERT_REPLACE_USING_COLUMN"
-    sqlstate: ClassVar[str] = "42703"
+    """replaceUsing names a column that the table or the written rows lack."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS", "42802")
 class MisalignedReplaceUsingError(DeltaAnalysisError, ValueError):
-    """Columns of replaceUsing have another position in the rows than in the table, where positions decide."""
+    """A write by position has replaceUsing columns at other positions than the table."""
 
-    condition: ClassVar[str] = "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS"
-    sqlstate: ClassVar[str] = "42802"
-    template: ClassVar[str] = (
-        "insertInto puts the first column into the first one of {table}, and so on; {columns} of replaceUsing would "
-        "become another column. Select the columns in the order of the table."
+    template = (
+        "insertInto writes the first column into the first column of {table}, and so on; {columns} of replaceUsing "
+        "would go into another column. Select the columns in the order of the table."
     )
     table: str
     columns: tuple[str, ...]
@@ -250,62 +212,55 @@ class MisalignedReplaceUsingError(DeltaAnalysisError, ValueError):
 # Errors about reading and writing a table's change data feed.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NO_START_FOR_CDC_READ", "42601")
 class ChangesStartMissingError(DeltaAnalysisError, ValueError):
-    """Changes were asked for without a word of where they begin."""
+    """A read of the change data feed does not say where it starts."""
 
-    condition: ClassVar[str] = "DELTA_NO_START_FOR_CDC_READ"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
-        "Changes of {table} were asked for, and not since when. Give startingVersion or startingTimestamp; that "
-        "version is the first whose changes are read."
+    template = (
+        "The read of the changes of {table} has no start. Set startingVersion or startingTimestamp; that version is "
+        "the first whose changes are read."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MULTIPLE_CDC_BOUNDARY", "42614")
 class ChangesBoundTwiceError(DeltaAnalysisError, ValueError):
-    """One end of the range is given both as a version and as a time."""
+    """One end of the range is both a version and a time."""
 
-    condition: ClassVar[str] = "DELTA_MULTIPLE_CDC_BOUNDARY"
-    sqlstate: ClassVar[str] = "42614"
-    template: ClassVar[str] = "Both {bound}Version and {bound}Timestamp are given. Leave one of them out."
+    template = "The read of changes has both {bound}Version and {bound}Timestamp. Leave one of them out."
     bound: str
     """`starting` or `ending`."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CDC_READ_NULL_RANGE_BOUNDARY", "22004")
 class ChangesBoundNullError(DeltaAnalysisError, ValueError):
     """One end of the range is NULL."""
 
-    condition: ClassVar[str] = "DELTA_CDC_READ_NULL_RANGE_BOUNDARY"
-    sqlstate: ClassVar[str] = "22004"
-    template: ClassVar[str] = (
-        "A version or time given to {function} is NULL. Give a version, a timestamp or the text of one."
+    template = (
+        "A version or timestamp in the arguments of {function} is NULL. Use a version, a timestamp, or a string with a "
+        "timestamp."
     )
     function: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_CDC_RANGE", "22003")
 class ChangesRangeError(DeltaAnalysisError, ValueError):
-    """The range ends before it begins."""
+    """The range ends before it starts."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_CDC_RANGE"
-    sqlstate: ClassVar[str] = "22003"
-    template: ClassVar[str] = "Changes of {table} were asked for from version {start} to {end}, which lies before it."
+    template = (
+        "The changes of {table} cannot be read from version {start} to version {end}: the end is before the start."
+    )
     table: str
     start: int
     end: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CDC_START_VERSION_AFTER_LATEST", "22003")
 class ChangesStartAfterLatestError(DeltaAnalysisError, ValueError):
-    """The range begins with a version that is not there yet."""
+    """The range starts with a version that does not exist yet."""
 
-    condition: ClassVar[str] = "DELTA_CDC_START_VERSION_AFTER_LATEST"
-    sqlstate: ClassVar[str] = "22003"
-    template: ClassVar[str] = (
-        "Changes of {table} were asked for from version {start}, and its newest version is {latest}. Set "
+    template = (
+        "The changes of {table} cannot be read from version {start} on: its newest version is {latest}. Set "
         "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled to true to get no rows instead of this "
         "error."
     )
@@ -314,13 +269,11 @@ class ChangesStartAfterLatestError(DeltaAnalysisError, ValueError):
     latest: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_CHANGE_DATA", "KD002")
 class ChangesNotRecordedError(DeltaAnalysisError):
-    """A version of the range was written while the feed was off."""
+    """A version of the range was written while the change data feed was off."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_CHANGE_DATA"
-    sqlstate: ClassVar[str] = "KD002"
-    template: ClassVar[str] = (
+    template = (
         "Changes of {table} from version {start} to {end} cannot be read: its change data feed was off in version "
         "{version}. DESCRIBE HISTORY shows when 'delta.enableChangeDataFeed' was set; changes are recorded from there "
         "on."
@@ -331,38 +284,35 @@ class ChangesNotRecordedError(DeltaAnalysisError):
     end: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE", "0AKDC")
 class ChangesSchemaError(DeltaAnalysisError, DeltaUnsupportedOperationError):
-    """Rows of the range were written under columns that cannot be read as those of the result."""
+    """Rows of the range were written with columns that cannot be read as those of the result."""
 
-    condition: ClassVar[str] = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
-    sqlstate: ClassVar[str] = "0AKDC"
     table: str
     start: int
     end: int
     read_version: int
-    """Whose columns the result would have."""
+    """The version whose columns the result has."""
     version: int
-    """Whose columns do not fit."""
+    """The version whose columns do not fit."""
     difference: str
 
     def explain(self) -> str:
-        apart = (
-            f"Read the changes up to version {self.version - 1} and those from version {self.version} on apart."
+        way_out = (
+            f"Read the changes up to version {self.version - 1} and those from version {self.version} on separately."
             if self.start < self.version
-            else f"Changes that end before the columns changed can be read: give an end before version {self.end}."
+            else f"Changes that end before the columns changed can be read: set an end before version {self.end}."
         )
         return (
             f"Changes of {self.table} from version {self.start} to {self.end} cannot be read as one table: their "
             f"columns are those of version {self.read_version}, and in version {self.version} {self.difference}. "
-            f"{apart}"
+            f"{way_out}"
         )
 
 
+@delta_error("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA")
 class ChangesDataSchemaError(ChangesSchemaError):
-    """The first commit read described the table anew, and removed rows that cannot be read under the columns since."""
-
-    condition: ClassVar[str] = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA"
+    """The first commit of the range changed the columns and removed rows that cannot be read with the new ones."""
 
     def explain(self) -> str:
         return (
@@ -371,27 +321,23 @@ class ChangesDataSchemaError(ChangesSchemaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA", "XXKDS")
 class ChangesIncompleteError(DeltaError):
-    """A commit does not say enough of a file that it removed to read the rows that went with it."""
+    """A commit does not record enough about a removed file to read the rows that it deleted."""
 
-    condition: ClassVar[str] = "DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA"
-    sqlstate: ClassVar[str] = "XXKDS"
-    template: ClassVar[str] = (
-        "Version {version} of {table} removed {path} without saying how large it was and in which partition it lay, so "
-        "that the rows that went with it cannot be read. Begin with a later version."
+    template = (
+        "Version {version} of {table} removed {path} without recording its size and partition, so the rows that it "
+        "deleted cannot be read. Start with a later version."
     )
     table: str
     version: int
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("INCORRECT_NUMBER_OF_ARGUMENTS", "42605")
 class TableFunctionArgumentsError(DeltaAnalysisError, ValueError):
-    """`table_changes` or `table_changes_by_path` was called with arguments that it does not have."""
+    """`table_changes` or `table_changes_by_path` has a wrong number of arguments."""
 
-    condition: ClassVar[str] = "INCORRECT_NUMBER_OF_ARGUMENTS"
-    sqlstate: ClassVar[str] = "42605"
     function: str
     problem: str
 

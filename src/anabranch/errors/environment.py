@@ -1,22 +1,18 @@
-"""Errors about what a table is worked with: Spark, its sessions, programs for delta-spark, and storages."""
+"""Errors about the environment of tables: Spark, its sessions, programs for delta-spark, storages and servers."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
 # Errors about running on Spark.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SPARK_CLASS_MISSING", "0A000")
 class SparkClassMissingError(DeltaError):
-    """This release of Spark lacks a class that anabranch is built on."""
+    """This release of Spark lacks a class that anabranch needs."""
 
-    condition: ClassVar[str] = "DELTA_SPARK_CLASS_MISSING"
-    sqlstate: ClassVar[str] = "0A000"
     name: str
     places: tuple[str, ...]
     spark_version: str
@@ -28,113 +24,98 @@ class SparkClassMissingError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_WRITTEN_FILE_INVALID", "58030")
 class WrittenFileError(DeltaError):
     """Spark reported a data file that cannot be part of the table. Nothing was committed."""
 
-    condition: ClassVar[str] = "DELTA_WRITTEN_FILE_INVALID"
-    sqlstate: ClassVar[str] = "58030"
-    template: ClassVar[str] = (
-        "Data file {path}, just written for {table}, {problem}. Nothing was committed; run it again."
-    )
+    template = "Data file {path}, just written for {table}, {problem}. Nothing was committed. Run the operation again."
     table: str
     path: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_EXTENSION_CLASH", "55000")
 class ExtensionClashError(DeltaError):
-    """The driver's JVM has other classes under the names of those that anabranch puts there."""
+    """The driver's JVM has a class with the name of one of anabranch's and other contents."""
 
-    condition: ClassVar[str] = "ANABRANCH_EXTENSION_CLASH"
-    sqlstate: ClassVar[str] = "55000"
-    template: ClassVar[str] = (
-        "The driver's JVM has a class {name} that is not of this version of anabranch. It comes from {location}. "
-        "Either another version was enabled in this JVM before: then start Python, and with it the JVM, anew. Or a jar "
-        "of the session has a package of that name: then start without it."
+    template = (
+        "The driver's JVM has a class {name} that is not of this version of anabranch. It comes from {location}. If "
+        "another version was enabled in this JVM before, restart Python, and with it the JVM. If a jar of the session "
+        "has a package of that name, start without the jar."
     )
     name: str
     location: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_EXTENSION_NOT_LOADED", "0A000")
 class ExtensionNotLoadedError(DeltaError):
-    """anabranch's Java classes cannot be put into the driver's JVM. Nothing was enabled."""
+    """anabranch's Java classes cannot be loaded into the driver's JVM. Nothing was enabled."""
 
-    condition: ClassVar[str] = "ANABRANCH_EXTENSION_NOT_LOADED"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
-        "anabranch's Java classes cannot be put into the driver of this Spark {spark_version}: {problem}. Use a "
-        "release of PySpark that is supported (4.0 to 4.3), as it is published."
+    template = (
+        "anabranch's Java classes cannot be loaded into the driver of this Spark {spark_version}: {problem}. Use a "
+        "supported release of PySpark (4.0 to 4.3), as it is published."
     )
     spark_version: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_DELTA_JAR_PRESENT", "55000")
 class DeltaJarPresentError(DeltaError):
-    """The session was started with the delta-spark jar, which answers for Delta tables itself."""
+    """The session was started with the delta-spark jar, which handles Delta tables itself."""
 
-    condition: ClassVar[str] = "ANABRANCH_DELTA_JAR_PRESENT"
-    sqlstate: ClassVar[str] = "55000"
-    template: ClassVar[str] = (
-        "This session has the delta-spark jar ({location}), and only one of the two can answer for Delta tables. To "
-        "use anabranch, start without it: remove io.delta:delta-spark from spark.jars.packages (or the jar from "
+    template = (
+        "This session has the delta-spark jar ({location}), and only one of the two can handle Delta tables. To use "
+        "anabranch, start without it: remove io.delta:delta-spark from spark.jars.packages (or the jar from "
         "spark.jars), io.delta.sql.DeltaSparkSessionExtension from spark.sql.extensions, and "
         "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog. `anabranch run` leaves them "
-        "out for you. To use the jar, leave anabranch.enable out."
+        "out for you. To use the jar, do not call anabranch.enable."
     )
     location: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SESSION_CATALOG_TAKEN", "55000")
 class SessionCatalogTakenError(DeltaError):
     """Another library has set the session's catalog."""
 
-    condition: ClassVar[str] = "ANABRANCH_SESSION_CATALOG_TAKEN"
-    sqlstate: ClassVar[str] = "55000"
-    template: ClassVar[str] = (
-        "spark.sql.catalog.spark_catalog is {catalog}, and a session has one such catalog. Start without that setting: "
-        "the other library's tables can have a catalog of another name, as in spark.sql.catalog.other={catalog}."
+    template = (
+        "spark.sql.catalog.spark_catalog is {catalog}, and a session has only one such catalog. Start without that "
+        "setting: the other library's tables can have a catalog of another name, as in "
+        "spark.sql.catalog.other={catalog}."
     )
     catalog: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SERVER_WITHOUT_DELTA", "0A000")
 class ServerWithoutDeltaError(DeltaError):
-    """The server of a Spark Connect session does not know Delta. A client cannot teach it."""
+    """The server of a Spark Connect session does not know Delta, and a client cannot change that."""
 
-    condition: ClassVar[str] = "ANABRANCH_SERVER_WITHOUT_DELTA"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "The Spark Connect server of this session does not know Delta tables: it lacks {lacks}. Connect to a server "
         "that `anabranch serve` has started, or work in this process with `anabranch.session()`."
     )
     lacks: str
 
 
-# What cannot be read from data files.
+# Errors about types and contents of data files, and about the file in site-packages.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_DATA_TYPES", "0AKDC")
 class DataTypeNotPortableError(DeltaAnalysisError):
     """A column has a type that data files of a table cannot have."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = "A Delta table cannot hold values of type {data_type}. Cast the column to another type."
+    template = "A Delta table cannot hold values of type {data_type}. Cast the column to another type."
 
     data_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_DATA_FILE_MISMATCH")
 class DataFileMismatchError(DeltaError):
-    """A data file does not hold what the table's schema says."""
+    """A data file does not have the columns of the table's schema."""
 
-    condition: ClassVar[str] = "ANABRANCH_DATA_FILE_MISMATCH"
-    template: ClassVar[str] = (
-        "The data file {path} of {table} does not have column {column} as {expected}: {problem}. It was written by "
-        "something that did not follow the table's schema, or is damaged."
+    template = (
+        "The data file {path} of {table} does not have column {column} as {expected}: {problem}. The program that "
+        "wrote it did not follow the table's schema, or the file is damaged. Put a correct copy back, or RESTORE the "
+        "table to a version without it."
     )
 
     table: str
@@ -144,54 +125,45 @@ class DataFileMismatchError(DeltaError):
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SITE_PACKAGES_NOT_WRITABLE", "42501")
 class SitePackagesNotWritableError(DeltaError):
-    """The folder that says what a Python does at its start cannot be changed."""
+    """The site-packages folder of the environment is not writable."""
 
-    condition: ClassVar[str] = "ANABRANCH_SITE_PACKAGES_NOT_WRITABLE"
-    sqlstate: ClassVar[str] = "42501"
-    template: ClassVar[str] = (
+    template = (
         "{folder} cannot be changed ({problem}), so nothing was. Run this as a user who may change it, or in a virtual "
-        "environment of yours; or start single programs by `anabranch run`, which needs no change."
+        "environment of your own; or start single programs by `anabranch run`, which changes no folder."
     )
     folder: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_FOREIGN_SITE_FILE", "42710")
 class ForeignSiteFileError(DeltaError):
-    """A file has the name of ours and is not ours."""
+    """A file in site-packages has the name of anabranch's and was not made by anabranch."""
 
-    condition: ClassVar[str] = "ANABRANCH_FOREIGN_SITE_FILE"
-    sqlstate: ClassVar[str] = "42710"
-    template: ClassVar[str] = (
-        "{path} was not made by anabranch, so it stays as it is. Move it away, then run this again."
-    )
+    template = "{path} was not made by anabranch, so it was not changed. Move it away, then run this again."
     path: str
 
 
-# What can go wrong between us and the bytes of a table.
+# Errors about storages.
 
 
 _WAYS_OUT = {
-    "a directory|AlreadyExists|EEXIST": "A file stands where a folder is needed: choose another path",
+    "a directory|AlreadyExists|EEXIST": "A file has the path of a folder that is needed: choose another path",
     "denied|mkdirs failed|EROFS|EPERM": "Spark's user has no right to do so: grant it, or choose another folder",
-    "no space left|ENOSPC|quota": "Make room there, then run it again",
+    "no space left|ENOSPC|quota": "Free space there, then run the operation again",
 }
-"""By words of causes, what the reader can do."""
+"""What the reader can do, by a pattern of the cause."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STORAGE_ERROR", "58030")
 class StorageError(DeltaError):
-    """The storage refused or failed. `cause` is its own answer, with secrets taken out."""
-
-    condition: ClassVar[str] = "DELTA_STORAGE_ERROR"
-    sqlstate: ClassVar[str] = "58030"
+    """The storage refused or failed. `cause` is its own message without secrets."""
 
     root: str
     path: str
     doing: str
-    """A verb phrase that `path` completes: `read`, `write`, `list`."""
+    """A verb that `path` completes: `read`, `write`, `list`."""
     cause: str
 
     def explain(self) -> str:
@@ -200,15 +172,12 @@ class StorageError(DeltaError):
 
     def _way_out(self) -> str:
         ways = (way for words, way in _WAYS_OUT.items() if re.search(words, self.cause, re.IGNORECASE))
-        return next(ways, "Look whether the storage can be reached")
+        return next(ways, "Check that the storage can be reached")
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FILE_NOT_FOUND", "42K03")
 class FileMissingError(StorageError, FileNotFoundError):
-    """There is no such file. Also Python's `FileNotFoundError`."""
-
-    condition: ClassVar[str] = "DELTA_FILE_NOT_FOUND"
-    sqlstate: ClassVar[str] = "42K03"
+    """The file does not exist. Also Python's `FileNotFoundError`."""
 
     doing: str = "read"
     cause: str = "there is no such file"
@@ -217,60 +186,51 @@ class FileMissingError(StorageError, FileNotFoundError):
         return "Check the path, or put the file back"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FILE_NOT_FOUND_DETAILED", "42K03")
 class DataFileMissingError(DeltaError, FileNotFoundError):
-    """A query needs a data file that is not there. Also Python's `FileNotFoundError`."""
-
-    condition: ClassVar[str] = "DELTA_FILE_NOT_FOUND_DETAILED"
-    sqlstate: ClassVar[str] = "42K03"
+    """A data file that a query needs does not exist. Also Python's `FileNotFoundError`."""
 
     table: str
     file: str
     version: int | None
-    """The table's newest version, where that needs the file; None where it does not."""
+    """The table's newest version if it needs the file; otherwise None."""
 
     def explain(self) -> str:
-        missing = f"Data file {self.file} of {self.table} is not there"
+        missing = f"Data file {self.file} of {self.table} does not exist"
         if self.version is None:
             return (
-                f"{missing}. The table's newest version does not need it: an older one was read, whose files VACUUM "
-                "removed. Read a newer version; to keep older ones readable for longer, raise "
+                f"{missing}. The table's newest version does not need it: the query reads an older version, whose "
+                "files VACUUM deleted. Read a newer version; to keep older ones readable for longer, raise "
                 "delta.deletedFileRetentionDuration."
             )
         return (
             f"{missing}, and version {self.version} needs it: neither DELETE nor VACUUM removed it. Put it back, "
-            "or RESTORE the table to a version without it. `anabranch fsck` lists all files that are missing."
+            "or RESTORE the table to a version without it. `anabranch fsck` lists all missing files."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DATA_FILE_UNREADABLE", "KD001")
 class DataFileDamagedError(DeltaError):
-    """A data file cannot be read as Parquet of the table's columns."""
-
-    condition: ClassVar[str] = "DELTA_DATA_FILE_UNREADABLE"
-    sqlstate: ClassVar[str] = "KD001"
+    """A data file cannot be read as Parquet with the table's columns."""
 
     table: str
     file: str
     version: int | None
-    """The table's newest version, where that needs the file; None where it does not."""
+    """The table's newest version if it needs the file; otherwise None."""
     problem: str
 
     def explain(self) -> str:
         needed = "an older version" if self.version is None else f"version {self.version}"
         return (
             f"Data file {self.file} of {self.table}, which {needed} needs, cannot be read: {self.problem.rstrip('.')}. "
-            "Put a whole copy of it back, or RESTORE the table to a version without it. `anabranch fsck` lists files "
-            "that are missing or have another size."
+            "Put an intact copy back, or RESTORE the table to a version without it. `anabranch fsck` lists files that "
+            "are missing or have another size."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FILE_TOO_LARGE", "54000")
 class FileTooLargeError(StorageError):
-    """A file is larger than any of its kind. Nothing of it was read."""
-
-    condition: ClassVar[str] = "DELTA_FILE_TOO_LARGE"
-    sqlstate: ClassVar[str] = "54000"
+    """A file is larger than a file of its kind can be. Nothing of it was read."""
 
     doing: str = "read"
     cause: str = ""
@@ -281,15 +241,13 @@ class FileTooLargeError(StorageError):
         return f"Refused to read {self.path} in {self.root}: it has {self.size_bytes} bytes, more than {self.size_max}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_PATH_OUTSIDE_TABLE", "22023")
 class PathOutsideTableError(DeltaError, ValueError):
-    """A path that would leave the table's root, or that no storage could hold."""
+    """A path leaves the table's root, or is not a path that storage can have."""
 
-    condition: ClassVar[str] = "DELTA_PATH_OUTSIDE_TABLE"
-    sqlstate: ClassVar[str] = "22023"
-    template: ClassVar[str] = (
-        "Refused the path {path!r} in {root} because it {reason}. Paths within a table are relative, '/'-separated and "
-        "stay below its root."
+    template = (
+        "Refused the path {path!r} in {root} because it {reason}. Paths within a table are relative, separated by '/', "
+        "and stay below its root."
     )
 
     root: str
@@ -298,16 +256,13 @@ class PathOutsideTableError(DeltaError, ValueError):
     """Completes "because it …": `has a '..' segment`."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONDITIONAL_PUT_UNSUPPORTED", "0A000")
 class ConditionalPutUnsupportedError(StorageError):
-    """The storage cannot make a file only where none exists, so two writers could land one version."""
-
-    condition: ClassVar[str] = "DELTA_CONDITIONAL_PUT_UNSUPPORTED"
-    sqlstate: ClassVar[str] = "0A000"
+    """The storage cannot create a file only if it does not exist, so two writers could commit the same version."""
 
     doing: str = "write"
     endpoint: str
-    """The service that answered, or the kind of file system."""
+    """The service that was called, or the kind of file system."""
     way_out: str
 
     def explain(self) -> str:
@@ -317,83 +272,72 @@ class ConditionalPutUnsupportedError(StorageError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_STORAGE", "0A000")
 class UnsupportedStorageError(DeltaError, ValueError):
-    """No storage of ours answers to this URL."""
+    """No storage of anabranch supports the URL."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_STORAGE"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = "Cannot open {url}: {reason}. {way_out}."
+    template = "Cannot open {url}: {reason}. {way_out}."
 
     url: str
     reason: str
-    """A clause: `nothing here knows the scheme 'ftp'`."""
+    """A clause, such as "anabranch does not know the scheme 'ftp'"."""
     way_out: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STORAGE_OPTION_INVALID", "22023")
 class StorageOptionError(DeltaError, ValueError):
-    """An option of a storage has a value that makes no sense. Values that may be secret are not shown."""
+    """An option of a storage has an invalid value. Values that may be secret are not shown."""
 
-    condition: ClassVar[str] = "DELTA_STORAGE_OPTION_INVALID"
-    sqlstate: ClassVar[str] = "22023"
-    template: ClassVar[str] = "Cannot use the storage option {option}: {reason}."
+    template = "Cannot use the storage option {option}: {reason}."
 
     option: str
     reason: str
 
 
-# What can go wrong when clients are served.
+# Errors about servers for clients.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SERVER_OPEN_TO_OTHERS", "28000")
 class ServerOpenToOthersError(DeltaError, ValueError):
-    """A server would listen on an address that others reach, and let in whoever comes. Nothing was started."""
+    """A server without authentication would listen on an address that others reach. Nothing was started."""
 
-    condition: ClassVar[str] = "ANABRANCH_SERVER_OPEN_TO_OTHERS"
-    sqlstate: ClassVar[str] = "28000"
-    template: ClassVar[str] = (
-        "Refused to listen on {host}: {server} would run any statement of whoever reaches that address. {way_out}, or "
-        "listen on 127.0.0.1, which only programs of this machine reach."
+    template = (
+        "Refused to listen on {host}: {server} would run any statement of any client that reaches that address. "
+        "{way_out}, or listen on 127.0.0.1, which only programs of this machine reach."
     )
     host: str
     server: str
     way_out: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SERVER_NOT_STARTED", "58000")
 class ServerNotStartedError(DeltaError):
-    """A server for clients did not start. Those that were started before it are stopped."""
+    """A server for clients did not start. Servers that were started before it are stopped."""
 
-    condition: ClassVar[str] = "ANABRANCH_SERVER_NOT_STARTED"
-    sqlstate: ClassVar[str] = "58000"
-    template: ClassVar[str] = "{server} cannot be started on {address}: {problem}. {way_out}."
+    template = "{server} cannot be started on {address}: {problem}. {way_out}."
     server: str
     address: str
     problem: str
     way_out: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SERVER_NOT_HEALTHY", "08001")
 class ServerNotHealthyError(DeltaError):
-    """What answers at an address, if anything, is no server that takes statements."""
+    """The address has no server that executes statements."""
 
-    condition: ClassVar[str] = "ANABRANCH_SERVER_NOT_HEALTHY"
-    sqlstate: ClassVar[str] = "08001"
-    template: ClassVar[str] = "{server} at {address}: {problem}."
+    template = "{server} at {address}: {problem}."
     server: str
     address: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_METASTORE_TAKEN", "55006")
 class MetastoreTakenError(DeltaError):
-    """Another process has opened the metastore in the folder of the warehouse."""
+    """Another process has opened the metastore in the warehouse folder."""
 
-    condition: ClassVar[str] = "ANABRANCH_METASTORE_TAKEN"
-    sqlstate: ClassVar[str] = "55006"
-    template: ClassVar[str] = (
-        "Another process has the metastore {metastore} open, and only one can. Let its clients and yours use one "
-        "server, name another --warehouse, or a metastore for many: --conf spark.hadoop.hive.metastore.uris=thrift://…"
+    template = (
+        "Another process has the metastore {metastore} open, and only one process can. Let its clients and yours use "
+        "one server, choose another --warehouse, or use a metastore for several processes: --conf "
+        "spark.hadoop.hive.metastore.uris=thrift://…"
     )
     metastore: str

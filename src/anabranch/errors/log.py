@@ -1,48 +1,42 @@
-"""What can be wrong with the files of a `_delta_log`, with deletion vectors, and with a request for a version."""
+"""Errors about the files of a `_delta_log`, about deletion vectors, and about requests for a version."""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
-from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
-# What can be wrong with the files of a `_delta_log`, and with a request for a version of it.
+# Errors about the files of a `_delta_log`, and about requests for a version.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_DELTA_TABLE", "42P01")
 class TableNotFoundError(DeltaAnalysisError):
-    """There is no `_delta_log` with a commit or a checkpoint under the path."""
+    """The path has no `_delta_log` with a commit or a checkpoint."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_DELTA_TABLE"
-    sqlstate: ClassVar[str] = "42P01"
-    template: ClassVar[str] = (
-        "`{table}` is not a Delta table: no commit was found in its `_delta_log` directory. Check the path, or create "
-        "the table first."
+    template = (
+        "`{table}` is not a Delta table: its `_delta_log` directory has no commit. Check the path, or create the table "
+        "first."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_LOG_ERROR")
 class LogError(DeltaError):
-    """The log of a table breaks the protocol or cannot be read. `table` is its root."""
+    """The log of the table at the path `table` breaks the protocol or cannot be read."""
 
-    condition: ClassVar[str] = "DELTA_LOG_ERROR"
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VERSIONS_NOT_CONTIGUOUS", "KD00C")
 class LogGapError(LogError):
-    """Commits are missing between two that are there."""
+    """Commits are missing in the middle of the log."""
 
-    condition: ClassVar[str] = "DELTA_VERSIONS_NOT_CONTIGUOUS"
-    sqlstate: ClassVar[str] = "KD00C"
     version: int
-    """The version that was to be rebuilt."""
+    """The version to be rebuilt."""
     missing_from: int
+    """The first missing version."""
     missing_to: int
-    """Both ends are missing."""
+    """The last missing version."""
 
     def explain(self) -> str:
         if self.missing_from == self.missing_to:
@@ -51,32 +45,28 @@ class LogGapError(LogError):
             gap = f"versions {self.missing_from} to {self.missing_to} are"
         return (
             f"Version {self.version} of {self.table} cannot be rebuilt: {gap} missing from its log, and no later "
-            "checkpoint covers the gap. Put the files back from a backup, or ask for a version before the gap."
+            "checkpoint covers the gap. Put the files back from a backup, or read a version before the gap."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TRUNCATED_TRANSACTION_LOG", "42K03")
 class TruncatedLogError(LogError):
-    """The commits at the start of the log are gone and no usable checkpoint replaces them."""
+    """The first commits of the log are missing, and no usable checkpoint replaces them."""
 
-    condition: ClassVar[str] = "DELTA_TRUNCATED_TRANSACTION_LOG"
-    sqlstate: ClassVar[str] = "42K03"
-    template: ClassVar[str] = (
+    template = (
         "Version {version} of {table} cannot be rebuilt: its log starts at version {first_commit} and has no complete "
-        "checkpoint to start from. The log was cleaned up by its retention period, or files were deleted by hand. Put "
-        "the files back from a backup."
+        "checkpoint to start from. Log clean-up removed the earlier commits, or files were deleted by hand. Put the "
+        "files back from a backup."
     )
     version: int
     first_commit: int
-    """The oldest commit that is there."""
+    """The oldest commit in the log."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VERSION_NOT_FOUND", "22003")
 class VersionNotFoundError(DeltaAnalysisError):
-    """The version asked for was never committed, or can no longer be rebuilt."""
+    """The requested version was never committed, or can no longer be rebuilt."""
 
-    condition: ClassVar[str] = "DELTA_VERSION_NOT_FOUND"
-    sqlstate: ClassVar[str] = "22003"
     table: str
     version: int
     earliest: int
@@ -85,7 +75,7 @@ class VersionNotFoundError(DeltaAnalysisError):
 
     def explain(self) -> str:
         if 0 <= self.version < self.earliest:
-            reason = "is no longer there: the log before the oldest checkpoint was cleaned up"
+            reason = "no longer exists: the log before the oldest checkpoint was cleaned up"
         else:
             reason = "does not exist"
         return (
@@ -93,76 +83,67 @@ class VersionNotFoundError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_RESTORE_TABLE_VERSION")
 class RestoreVersionNotFoundError(VersionNotFoundError):
     """The version to be restored was never committed, or can no longer be rebuilt."""
 
-    condition: ClassVar[str] = "DELTA_CANNOT_RESTORE_TABLE_VERSION"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CORRUPT_COMMIT")
 class CorruptCommitError(LogError):
-    """A commit file is empty, torn or not what the protocol says."""
+    """A commit file is empty, incomplete, or does not follow the protocol."""
 
-    condition: ClassVar[str] = "DELTA_CORRUPT_COMMIT"
-    template: ClassVar[str] = (
+    template = (
         "Commit {version} of {table} cannot be read: {path}: {reason}. It is not skipped, since the table would "
-        "silently lose changes. Put the file back from a backup. Older versions, if the log has any, can still be read."
+        "silently lose changes. Put the file back from a backup. Older versions that the log still has can be read."
     )
     version: int
     path: str
-    """Relative to the table."""
+    """The file's path relative to the table."""
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CORRUPT_CHECKPOINT")
 class CorruptCheckpointError(LogError):
-    """A checkpoint cannot be read, and nothing older can replace it."""
+    """A checkpoint cannot be read, and no older one replaces it."""
 
-    condition: ClassVar[str] = "DELTA_CORRUPT_CHECKPOINT"
-    template: ClassVar[str] = (
+    template = (
         "The checkpoint of version {version} of {table} cannot be read: {path}: {reason}. Delete it if the commits "
-        "before it are still there; otherwise put it back from a backup."
+        "before it still exist; otherwise put it back from a backup."
     )
     version: int
     path: str
-    """Relative to the table."""
+    """The file's path relative to the table."""
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STATE_RECOVER_ERROR")
 class IncompleteStateError(LogError):
-    """Commits and checkpoint together hold no `protocol`, or no `metaData`."""
+    """Neither the checkpoint nor the commits have a `protocol` action, or a `metaData` action."""
 
-    condition: ClassVar[str] = "DELTA_STATE_RECOVER_ERROR"
-    template: ClassVar[str] = (
-        "Version {version} of {table} holds no `{missing}` action, so it cannot be interpreted. Its first commit or "
-        "its checkpoint is damaged, or files were deleted from `_delta_log` by hand."
+    template = (
+        "Version {version} of {table} has no `{missing}` action, so it cannot be read. Its first commit or its "
+        "checkpoint is damaged, or files were deleted from `_delta_log` by hand. Put the files back from a backup."
     )
     version: int
     missing: str
-    """The name of the action: `protocol` or `metaData`."""
+    """The name of the missing action: `protocol` or `metaData`."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_COMMIT_TIMESTAMP", "KD004")
 class MissingInCommitTimestampError(LogError):
-    """The table has in-commit timestamps, and a commit has none."""
+    """The table has in-commit timestamps, and a commit lacks its timestamp."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_COMMIT_TIMESTAMP"
-    sqlstate: ClassVar[str] = "KD004"
-    template: ClassVar[str] = (
+    template = (
         "Commit {version} of {table} has no `inCommitTimestamp`, although the table property "
         "`delta.enableInCommitTimestamps` is on. The writer of that commit broke the protocol."
     )
     version: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "42816")
 class TimestampEarlierThanFirstCommitError(DeltaAnalysisError):
-    """No version that can still be rebuilt is as old as the time asked for."""
+    """The requested time is before the oldest version that can still be rebuilt."""
 
-    condition: ClassVar[str] = "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"
-    sqlstate: ClassVar[str] = "42816"
     table: str
     timestamp_ms: int
     earliest_version: int
@@ -171,24 +152,19 @@ class TimestampEarlierThanFirstCommitError(DeltaAnalysisError):
     def explain(self) -> str:
         return (
             f"{_instant(self.timestamp_ms)} is before the earliest version of {self.table} that is available: "
-            f"version {self.earliest_version} of {_instant(self.earliest_timestamp_ms)}. Ask for that time or later."
+            f"version {self.earliest_version} of {_instant(self.earliest_timestamp_ms)}. Use that time or a later one."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER", "22003")
 class RestoreTimestampEarlierError(TimestampEarlierThanFirstCommitError):
-    """No version that can still be rebuilt is as old as the time to be restored."""
-
-    condition: ClassVar[str] = "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER"
-    sqlstate: ClassVar[str] = "22003"
+    """The time to be restored is before the oldest version that can still be rebuilt."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", "42816")
 class TimestampAfterLatestCommitError(DeltaAnalysisError):
-    """The time asked for lies after the newest commit, so the answer could still change."""
+    """The requested time is after the newest commit, so a later commit could still change the answer."""
 
-    condition: ClassVar[str] = "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"
-    sqlstate: ClassVar[str] = "42816"
     table: str
     timestamp_ms: int
     latest_version: int
@@ -197,20 +173,17 @@ class TimestampAfterLatestCommitError(DeltaAnalysisError):
     def explain(self) -> str:
         return (
             f"{_instant(self.timestamp_ms)} is after the latest version of {self.table}: version "
-            f"{self.latest_version} of {_instant(self.latest_timestamp_ms)}. Ask for that time or earlier."
+            f"{self.latest_version} of {_instant(self.latest_timestamp_ms)}. Use that time or an earlier one."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER", "22003")
 class RestoreTimestampAfterLatestError(TimestampAfterLatestCommitError):
-    """The time to be restored lies after the newest commit."""
-
-    condition: ClassVar[str] = "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER"
-    sqlstate: ClassVar[str] = "22003"
+    """The time to be restored is after the newest commit."""
 
 
 def _instant(timestamp_ms: int) -> str:
-    """The time in UTC, or the bare number where no calendar holds it."""
+    """The time in UTC, or the number itself where `datetime` cannot represent it."""
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     try:
         return f"{(epoch + datetime.timedelta(milliseconds=timestamp_ms)).isoformat(sep=' ', timespec='milliseconds')}"
@@ -218,63 +191,50 @@ def _instant(timestamp_ms: int) -> str:
         return f"{timestamp_ms} ms since the epoch"
 
 
-# What can be wrong with a deletion vector. A vector in doubt is an error, never "no rows hidden".
+# Errors about deletion vectors. A vector that cannot be read is an error, never "no rows deleted".
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_INVALID")
 class DeletionVectorError(DeltaError):
-    """The hidden rows of a file are not known, so the file cannot be read."""
+    """The deleted rows of a data file are not known, so the file cannot be read."""
 
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_INVALID"
-    template: ClassVar[str] = (
+    template = (
         "The deletion vector {vector} of {table} cannot be used: {reason}. Reading its data file without it would "
-        "bring deleted rows back. Restore the vector from a backup, or the table to a version before it."
+        "bring deleted rows back. Restore the vector's file from a backup, or RESTORE the table to a version before it."
     )
 
     table: str
     vector: str
     """The vector's unique id, shortened."""
     reason: str
-    """What is wrong, as a clause."""
+    """The problem, as a clause."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_DESCRIPTOR_INVALID")
 class DeletionVectorDescriptorError(DeletionVectorError):
-    """The log does not say properly where the vector is."""
-
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_DESCRIPTOR_INVALID"
+    """The descriptor in the log does not say where the vector is."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_MALFORMED")
 class DeletionVectorFormatError(DeletionVectorError):
-    """The bytes are not a bitmap in the format of the protocol."""
-
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_MALFORMED"
+    """The bytes are not a bitmap in the protocol's format."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_CHECKSUM_MISMATCH")
 class DeletionVectorChecksumError(DeletionVectorError):
-    """The bytes are not those that were written."""
-
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_CHECKSUM_MISMATCH"
+    """The bytes do not match their checksum."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_SIZE_MISMATCH")
 class DeletionVectorSizeError(DeletionVectorError):
-    """Log and vector differ about its size."""
-
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_SIZE_MISMATCH"
+    """The vector has another size than the log says."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_CARDINALITY_MISMATCH")
 class DeletionVectorCardinalityError(DeletionVectorError):
-    """Log and vector differ about how many rows it hides."""
-
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_CARDINALITY_MISMATCH"
+    """The vector marks another number of rows than the log says."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_INVALID_ROW_INDEX")
 class DeletionVectorRowIndexError(DeletionVectorError):
-    """The vector hides a row that the file does not have."""
-
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_INVALID_ROW_INDEX"
+    """The vector marks a row that the data file does not have."""

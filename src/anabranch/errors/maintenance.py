@@ -2,170 +2,144 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 from anabranch.errors.schema import InvalidPartitioningError
 
 # Errors about OPTIMIZE and REORG.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ROW_ORDER_UNKNOWN", "XXKDS")
 class RowOrderError(DeltaError):
-    """Rows that were to be written in a known order came in another, or not all of them came. Nothing was committed."""
+    """Rows to be rewritten came in an unexpected order, or some are missing. Nothing was committed."""
 
-    condition: ClassVar[str] = "DELTA_ROW_ORDER_UNKNOWN"
-    sqlstate: ClassVar[str] = "XXKDS"
     table: str
     problem: str
     file: str = ""
 
     def explain(self) -> str:
-        where = f" (number {self.file} of the files rewritten)" if self.file else ""
+        where = f" (number {self.file} of the rewritten files)" if self.file else ""
         return (
-            f"Files of {self.table} were to be rewritten, and {self.problem}{where}. Either the row counts in the log "
-            "are wrong, or this Spark reads files in another way than the supported releases do. Nothing was changed."
+            f"Files of {self.table} cannot be rewritten: {self.problem}{where}. Either the row counts in the log are "
+            "wrong, or this Spark reads files differently from the supported releases. Nothing was changed."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_PARTITION_COLUMN_REFERENCE", "42P10")
 class NonPartitionColumnError(DeltaAnalysisError, ValueError):
-    """A condition that chooses partitions names a column by which the table is not partitioned."""
+    """A condition that selects partitions names a column by which the table is not partitioned."""
 
-    condition: ClassVar[str] = "DELTA_NON_PARTITION_COLUMN_REFERENCE"
-    sqlstate: ClassVar[str] = "42P10"
     table: str
     column: str
     partition_columns: tuple[str, ...]
 
     def explain(self) -> str:
-        known = ", ".join(self.partition_columns) or "none"
+        columns = ", ".join(self.partition_columns) or "none"
         return (
-            f"The condition names {self.column}, by which {self.table} is not partitioned (it is by: {known}). "
-            "Whole files are rewritten, so only partition columns may be named: leave the rest of the condition out."
+            f"The condition names {self.column}, by which {self.table} is not partitioned (its partition columns: "
+            f"{columns}). Whole files are rewritten, so only partition columns can be used: leave the rest of the "
+            "condition out."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN", "42P10")
 class ShowPartitionsColumnError(InvalidPartitioningError):
-    """SHOW PARTITIONS names a column that is no partition column."""
+    """SHOW PARTITIONS names a column that is not a partition column."""
 
-    condition: ClassVar[str] = "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN"
-    sqlstate: ClassVar[str] = "42P10"
-    template: ClassVar[str] = "{columns} is no partition column of {table}: {reason}."
+    template = "{columns} is not a partition column of {table}: {reason}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_PARTITION_PREDICATE", "0A000")
 class PartitionConditionError(DeltaAnalysisError, ValueError):
-    """A condition that chooses partitions cannot be decided by partition values alone."""
+    """A condition that selects partitions cannot be evaluated from partition values alone."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_PARTITION_PREDICATE"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = "Partitions of {table} cannot be chosen by {predicate!r}: {problem}."
+    template = "Partitions of {table} cannot be selected by {predicate!r}: {problem}."
     table: str
     predicate: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST", "42703")
 class ZOrderColumnMissingError(DeltaAnalysisError, ValueError):
     """ZORDER BY names a column that the table does not have."""
 
-    condition: ClassVar[str] = "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"
-    sqlstate: ClassVar[str] = "42703"
-    template: ClassVar[str] = "{table} has no column {column} to order rows by. It has: {known}."
+    template = "{table} has no column {column} to order rows by. It has: {known}."
     table: str
     column: str
     known: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ZORDERING_ON_PARTITION_COLUMN", "42P10")
 class ZOrderPartitionColumnError(DeltaAnalysisError, ValueError):
-    """ZORDER BY names a partition column, which has one value in each file anyway."""
+    """ZORDER BY names a partition column, which has a single value in each file."""
 
-    condition: ClassVar[str] = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
-    sqlstate: ClassVar[str] = "42P10"
-    template: ClassVar[str] = (
-        "{table} is partitioned by {column}, so every file has one value of it, in whatever order its rows are. Name "
-        "other columns."
+    template = (
+        "{table} is partitioned by {column}, so each file has a single value of it and ordering rows by it changes "
+        "nothing. Name other columns."
     )
     table: str
     column: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS", "KD00D")
 class ZOrderWithoutStatisticsError(DeltaAnalysisError, ValueError):
-    """ZORDER BY names columns that get no statistics, so that no reader could skip files by them."""
+    """ZORDER BY names columns without statistics, so ordering rows by them does not let readers skip files."""
 
-    condition: ClassVar[str] = "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS"
-    sqlstate: ClassVar[str] = "KD00D"
-    template: ClassVar[str] = (
-        "No statistics are collected for {columns} of {table}, so rows in their order would let nobody skip files. "
-        "Name other columns, or let statistics be collected (delta.dataSkippingStatsColumns, "
-        "delta.dataSkippingNumIndexedCols), or set {setting} to false."
+    template = (
+        "{table} has no statistics of {columns}, so ordering rows by them does not let readers skip files. Name other "
+        "columns, have statistics collected (delta.dataSkippingStatsColumns, delta.dataSkippingNumIndexedCols), or set "
+        "{setting} to false."
     )
     table: str
     columns: tuple[str, ...]
     setting: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_OPERATION_NOT_SUPPORTED_FOR_DATATYPES", "0AKDC")
 class ZOrderTypeError(DeltaAnalysisError, ValueError):
     """ZORDER BY names a column whose values have no order."""
 
-    condition: ClassVar[str] = "DELTA_OPERATION_NOT_SUPPORTED_FOR_DATATYPES"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = "Rows of {table} cannot be ordered by {column}: values of type {data_type} have no order."
+    template = "Rows of {table} cannot be ordered by {column}: values of type {data_type} have no order."
     table: str
     column: str
     data_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CLUSTERING_WITH_PARTITION_PREDICATE", "0A000")
 class ClusteredTableError(DeltaAnalysisError, ValueError):
-    """A clustered table decides by its clustering columns how its rows are ordered."""
+    """A clause of OPTIMIZE does not apply to a clustered table, whose clustering columns say how rows are ordered."""
 
-    condition: ClassVar[str] = "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = "{table} is clustered, and OPTIMIZE takes no {clause} there; leave {given} out."
+    template = "{table} is clustered, so OPTIMIZE does not take {clause}. Leave {given} out."
     table: str
     clause: str
     given: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CLUSTERING_WITH_ZORDER_BY", "42613")
 class ClusteredTableZOrderError(ClusteredTableError):
-    """ZORDER BY on a table whose rows are ordered by its clustering columns."""
+    """ZORDER BY does not apply to a clustered table, whose rows are ordered by its clustering columns."""
 
-    condition: ClassVar[str] = "DELTA_CLUSTERING_WITH_ZORDER_BY"
-    sqlstate: ClassVar[str] = "42613"
     clause: str = "ZORDER BY"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_OPTIMIZE_FULL_NOT_SUPPORTED", "42601")
 class FullNeedsClusteringError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
-    """OPTIMIZE FULL clusters all files anew, and the table has no clustering columns."""
+    """OPTIMIZE FULL reclusters all files, and the table has no clustering columns."""
 
-    condition: ClassVar[str] = "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
-        "{table} has no clustering columns, so there is nothing for OPTIMIZE FULL to cluster anew. Leave FULL out, or "
-        "name columns by ALTER TABLE … CLUSTER BY."
+    template = (
+        "{table} has no clustering columns, so OPTIMIZE FULL has nothing to recluster. Leave FULL out, or name columns "
+        "by ALTER TABLE … CLUSTER BY."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING", "22000")
 class RowTrackingColumnsError(DeltaError):
-    """The rows of a table keep their ids, and its metadata does not say in which columns of the files."""
+    """Row tracking is enabled, and the table's metadata does not name the columns for row ids and commit versions."""
 
-    condition: ClassVar[str] = "DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
-        "{table} has delta.enableRowTracking, and lacks delta.rowTracking.materializedRowIdColumnName or "
-        "delta.rowTracking.materializedRowCommitVersionColumnName, so that its rows cannot be written to other files. "
-        "Whoever enabled row tracking has to set both."
+    template = (
+        "{table} has delta.enableRowTracking and lacks delta.rowTracking.materializedRowIdColumnName or "
+        "delta.rowTracking.materializedRowCommitVersionColumnName, so its rows cannot be moved to other files. The "
+        "program that enabled row tracking must set both properties."
     )
     table: str
 
@@ -176,110 +150,96 @@ class RowTrackingColumnsError(DeltaError):
 HOUR_MS = 60 * 60 * 1000
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT", "22003")
 class RetentionTooShortError(DeltaError, ValueError):
-    """VACUUM was to delete files younger than the table's retention, which may still be in use."""
+    """The retention of a VACUUM is shorter than the table's, so files may still be in use."""
 
-    condition: ClassVar[str] = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
-    sqlstate: ClassVar[str] = "22003"
     table: str
     given_ms: int
     least_ms: int
     """The table's `delta.deletedFileRetentionDuration`."""
     setting: str
-    """What switches the check off."""
+    """The setting that turns the check off."""
 
     def explain(self) -> str:
         return (
-            f"VACUUM of {self.table} was to keep files for {hours(self.given_ms)}, and the table keeps them for "
+            f"VACUUM of {self.table} would keep files for {hours(self.given_ms)}, and the table keeps them for "
             f"{hours(self.least_ms)} (delta.deletedFileRetentionDuration). Readers of older versions and writers that "
             f"have not committed would lose their files. Use a retention of at least {hours(self.least_ms)}, or lower "
-            f"the table's property. If you are sure that nobody reads or writes the table now, set {self.setting} to "
-            "false for this session."
+            "the table's property. If you are sure that no program reads or writes the table now, set "
+            f"{self.setting} to false for this session."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE", "22003")
 class NegativeRetentionError(DeltaError, ValueError):
-    """A retention that lies in the future, or is no number."""
+    """The retention of a VACUUM is negative or not a number."""
 
-    condition: ClassVar[str] = "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE"
-    sqlstate: ClassVar[str] = "22003"
-    template: ClassVar[str] = (
-        "VACUUM of {table} cannot keep files for {given} hours. Give a number of hours, 0 or more."
-    )
+    template = "VACUUM of {table} cannot keep files for {given} hours. Use a number of hours that is 0 or more."
     table: str
     given: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_VACUUM_LITE", "55000")
 class VacuumLiteError(DeltaError):
-    """The log does not tell any more what VACUUM LITE would have to delete."""
+    """The log no longer shows all files that VACUUM LITE would have to delete."""
 
-    condition: ClassVar[str] = "DELTA_CANNOT_VACUUM_LITE"
-    sqlstate: ClassVar[str] = "55000"
     table: str
     earliest_version: int
-    """The oldest commit that is left."""
+    """The oldest commit in the log."""
     vacuumed_upto: int | None
-    """The last version that an earlier VACUUM has looked at; None where none is on record."""
+    """The last version that an earlier VACUUM covered; None where none is recorded."""
 
     def explain(self) -> str:
-        known = "none is on record" if self.vacuumed_upto is None else f"the last one reached {self.vacuumed_upto}"
+        vacuumed = "none is recorded" if self.vacuumed_upto is None else f"the last one reached {self.vacuumed_upto}"
         return (
-            f"VACUUM LITE of {self.table} reads from the log which files to delete. The log begins with version "
-            f"{self.earliest_version}, and what happened before has not been vacuumed yet ({known}). Run VACUUM "
+            f"VACUUM LITE of {self.table} reads from the log which files to delete. The log starts with version "
+            f"{self.earliest_version}, and no VACUUM has covered all versions before it ({vacuumed}). Run VACUUM "
             f"{self.table} FULL once, which lists the files of the table."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VACUUM_CLAUSES_CONFLICT", "42601")
 class VacuumModeError(DeltaError, ValueError):
-    """Clauses of VACUUM that contradict each other."""
+    """Clauses of a VACUUM contradict each other."""
 
-    condition: ClassVar[str] = "DELTA_VACUUM_CLAUSES_CONFLICT"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = "VACUUM of {table} was given {clauses}. Leave one of them out."
+    template = "VACUUM of {table} has {clauses}, which exclude each other. Leave one of them out."
     table: str
     clauses: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_INVENTORY_SCHEMA", "42000")
 class InventorySchemaError(DeltaAnalysisError, ValueError):
-    """An inventory lacks columns that VACUUM needs, or has them with other types."""
+    """The inventory of a VACUUM lacks columns, or has columns of other types."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_INVENTORY_SCHEMA"
-    sqlstate: ClassVar[str] = "42000"
-    template: ClassVar[str] = (
-        "VACUUM of {table} was given an inventory of ({found}). It needs the columns ({expected}): the complete path, "
-        "the size in bytes, whether it is a directory, and milliseconds since 1970."
+    template = (
+        "VACUUM of {table} got an inventory with the columns ({found}). It needs ({expected}): the complete path, the "
+        "size in bytes, whether it is a directory, and the modification time in milliseconds since 1970."
     )
     table: str
     found: str
     expected: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VACUUM_INCOMPLETE", "58030")
 class VacuumIncompleteError(DeltaError):
-    """Some files could not be deleted. All that are needed are there, and VACUUM can be run again."""
+    """VACUUM could not delete some files. The table is intact, and VACUUM can be run again."""
 
-    condition: ClassVar[str] = "DELTA_VACUUM_INCOMPLETE"
-    sqlstate: ClassVar[str] = "58030"
     table: str
     deleted: int
     planned: int
     path: str
-    """The first that could not be deleted."""
+    """The first file that could not be deleted."""
     cause: str
 
     def explain(self) -> str:
         return (
             f"VACUUM of {self.table} deleted {self.deleted} of {self.planned} files and then failed, first at "
-            f"{self.path}: {self.cause.rstrip('.')}. The table is whole: nothing that it needs was touched. Allow "
-            "files to be deleted, then run VACUUM again; it goes on where it stopped."
+            f"{self.path}: {self.cause.rstrip('.')}. The table is intact: no file that it needs was deleted. Allow "
+            "files to be deleted, then run VACUUM again; it continues where it stopped."
         )
 
 
 def hours(duration_ms: int) -> str:
-    """A duration as users of VACUUM give it."""
+    """The duration in hours, the unit of VACUUM's RETAIN clause."""
     return f"{duration_ms / HOUR_MS:g} hours"

@@ -1,21 +1,16 @@
-"""Errors about other formats: tables for other engines (Iceberg, UniForm, manifests), and writes that name no Delta."""
+"""Errors about other formats: tables for other engines (Iceberg, UniForm, manifests), and writes in other formats."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaUnsupportedOperationError, delta_error
 
 # Errors about tables that Iceberg can read: IcebergCompatV1 and V2, and UniForm.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION", "KD00E")
 class IcebergCompatError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
-    """A table that keeps to an Iceberg compatibility feature would break one of its rules."""
+    """A table with an Iceberg compatibility feature would break one of its rules."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION"
-    sqlstate: ClassVar[str] = "KD00E"
     table: str
     compat_version: int
 
@@ -24,42 +19,39 @@ class IcebergCompatError(DeltaAnalysisError, DeltaUnsupportedOperationError, Val
         return f"{self.table} (IcebergCompatV{self.compat_version})"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.VERSION_MUTUAL_EXCLUSIVE")
 class IcebergCompatVersionsError(IcebergCompatError):
     """More than one version of Iceberg compatibility would be active."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.VERSION_MUTUAL_EXCLUSIVE"
     others: tuple[int, ...]
 
     def explain(self) -> str:
         others = ", ".join(f"delta.enableIcebergCompatV{version}" for version in self.others)
         return (
-            f"{self._of}: only one version of Iceberg compatibility may be active. Set {others} to false, or go from "
-            f"one version to another by REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = n))."
+            f"{self._of}: only one version of Iceberg compatibility may be active. Set {others} to false, or change "
+            f"the version by REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = n))."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.WRONG_REQUIRED_TABLE_PROPERTY")
 class IcebergCompatColumnMappingError(IcebergCompatError):
-    """The table has no column mapping, by whose ids Iceberg finds columns."""
+    """The table has no column mapping, whose ids Iceberg needs to find columns."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.WRONG_REQUIRED_TABLE_PROPERTY"
-    template: ClassVar[str] = (
+    template = (
         "{table} (IcebergCompatV{compat_version}): column mapping must be name or id, and delta.columnMapping.mode is "
-        "{mode}. For a table that exists, REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = "
-        "{compat_version})) turns it on and writes files again where that is needed; to do without Iceberg, set "
+        "{mode}. For an existing table, REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = "
+        "{compat_version})) turns it on and rewrites files where needed; for a table without Iceberg metadata, set "
         "delta.enableIcebergCompatV{compat_version} to false first."
     )
     mode: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_SHOULD_BE_DISABLED")
 class IcebergCompatVectorsError(IcebergCompatError):
-    """Deletion vectors would be active, which Iceberg V2 readers do not know."""
+    """Deletion vectors would be enabled, which Iceberg V2 readers do not support."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_SHOULD_BE_DISABLED"
     feature_only: bool = False
-    """The property is off already, and IcebergCompatV1 minds the feature itself."""
+    """Whether only the table feature is the problem, which IcebergCompatV1 does not allow even when unused."""
 
     def explain(self) -> str:
         if self.feature_only:
@@ -70,27 +62,25 @@ class IcebergCompatVectorsError(IcebergCompatError):
         return (
             f"{self._of}: deletion vectors must be off. Set delta.enableDeletionVectors to false; on a table that has "
             "some, REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = "
-            f"{self.compat_version})) turns them off and writes their files again."
+            f"{self.compat_version})) turns them off and rewrites their files."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_NOT_PURGED")
 class IcebergCompatFileVectorError(IcebergCompatError):
     """A commit adds a file with a deletion vector."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_NOT_PURGED"
-    template: ClassVar[str] = (
-        "{table} (IcebergCompatV{compat_version}): {path} would hide rows by a deletion vector. Write the rows that "
-        "stay to a new file."
+    template = (
+        "{table} (IcebergCompatV{compat_version}): {path} would have a deletion vector. Write the remaining rows to a "
+        "new file."
     )
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE")
 class IcebergCompatTypeError(IcebergCompatError):
     """A column has a type that this version of Iceberg compatibility does not allow."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE"
     column: str
     data_type: str
 
@@ -102,122 +92,110 @@ class IcebergCompatTypeError(IcebergCompatError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_TYPE_WIDENING")
 class IcebergCompatTypeChangeError(IcebergCompatError):
-    """A column was widened in a way that Iceberg V2 cannot follow."""
+    """A column was widened in a way that Iceberg V2 does not support."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_TYPE_WIDENING"
-    template: ClassVar[str] = (
-        "{table} (IcebergCompatV{compat_version}): Iceberg cannot follow the change of {column} from {old} to {new}. "
-        "It knows wider integers, float to double, and decimals of more digits before the point. Add a column of the "
-        "new type instead; where the change lies in the past, ALTER TABLE … DROP FEATURE typeWidening writes its files "
-        "again and forgets it."
+    template = (
+        "{table} (IcebergCompatV{compat_version}): Iceberg does not support the change of {column} from {old} to "
+        "{new}. It supports wider integers, float to double, and decimals with more digits before the point. Add a "
+        "column of the new type instead; if the column was changed earlier, ALTER TABLE … DROP FEATURE typeWidening "
+        "rewrites its files and removes the change from the metadata."
     )
     column: str
     old: str
     new: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.REPLACE_TABLE_CHANGE_PARTITION_NAMES")
 class IcebergCompatPartitioningError(IcebergCompatError):
     """A partitioned table would be replaced by one with other partition columns."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.REPLACE_TABLE_CHANGE_PARTITION_NAMES"
-    template: ClassVar[str] = (
+    template = (
         "{table} (IcebergCompatV{compat_version}): a partitioned table keeps its partition columns: ({old}) cannot "
-        "become ({new}). Make a new table, or set delta.enableIcebergCompatV{compat_version} to false first."
+        "become ({new}). Create a new table, or set delta.enableIcebergCompatV{compat_version} to false first."
     )
     old: tuple[str, ...]
     new: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.FILES_WITHOUT_NUM_RECORDS")
 class IcebergCompatStatisticsError(IcebergCompatError):
-    """A commit adds a file without saying how many rows it has."""
+    """A commit adds a file without the number of its rows."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.FILES_WITHOUT_NUM_RECORDS"
-    template: ClassVar[str] = (
-        "{table} (IcebergCompatV{compat_version}): every file must come with the statistic numRecords, and {path} does "
-        "not."
+    template = (
+        "{table} (IcebergCompatV{compat_version}): every file must have the statistic numRecords, and {path} does not. "
+        "Collect statistics for the file before it is committed."
     )
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.CHANGE_VERSION_NEED_REWRITE")
 class IcebergCompatFilesError(IcebergCompatError):
-    """Data files that are there were not written as Iceberg needs them."""
+    """Existing data files are not written as Iceberg needs them."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.CHANGE_VERSION_NEED_REWRITE"
-    template: ClassVar[str] = (
-        "{table} (IcebergCompatV{compat_version}): {num_files} data files must be written again first, such as "
-        "{example}, {problem}. REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = {compat_version})) does "
-        "so and sets the properties."
+    template = (
+        "{table} (IcebergCompatV{compat_version}): {num_files} data files must be rewritten first, such as {example}, "
+        "{problem}. REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = {compat_version})) does so and sets "
+        "the properties."
     )
     num_files: int
     example: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.REWRITE_DATA_FAILED")
 class IcebergCompatRewriteError(IcebergCompatError):
-    """REORG … UPGRADE UNIFORM could not write all files again, because other writers came first each time."""
+    """REORG … UPGRADE UNIFORM could not rewrite all files, because other writers changed them at every attempt."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.REWRITE_DATA_FAILED"
-    template: ClassVar[str] = (
-        "{table} (IcebergCompatV{compat_version}): {num_files} data files are still to be written again; other writers "
-        "changed them meanwhile. What was done stays: run the same REORG TABLE again to do the rest and to turn "
-        "UniForm on."
+    template = (
+        "{table} (IcebergCompatV{compat_version}): {num_files} data files still have to be rewritten; other writers "
+        "changed them meanwhile. The files that were rewritten stay: run the same REORG TABLE again to rewrite the "
+        "rest and to turn UniForm on."
     )
     num_files: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.COMPAT_VERSION_NOT_SUPPORTED")
 class IcebergCompatVersionError(IcebergCompatError):
-    """REORG … UPGRADE UNIFORM names a version that there is not, or that anabranch does not have."""
+    """REORG … UPGRADE UNIFORM names a version that does not exist, or that anabranch does not support."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.COMPAT_VERSION_NOT_SUPPORTED"
-    template: ClassVar[str] = (
-        "{table} cannot be upgraded to ICEBERG_COMPAT_VERSION = {compat_version}. Versions 1 and 2 are there; take 2 "
+    template = (
+        "{table} cannot be upgraded to ICEBERG_COMPAT_VERSION = {compat_version}. anabranch supports 1 and 2; use 2 "
         "unless a reader needs 1."
     )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNIVERSAL_FORMAT_VIOLATION", "KD00E")
 class UniFormNeedsCompatError(DeltaAnalysisError, ValueError):
-    """Iceberg metadata was asked for on a table that does not keep to a version of Iceberg compatibility."""
+    """Iceberg metadata is enabled for a table without an Iceberg compatibility feature."""
 
-    condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_VIOLATION"
-    sqlstate: ClassVar[str] = "KD00E"
-    template: ClassVar[str] = (
+    template = (
         "delta.universalFormat.enabledFormats of {table} names iceberg, and no version of Iceberg compatibility is on. "
-        "For a new table set delta.enableIcebergCompatV2 to true as well; for one that exists run REORG TABLE … APPLY "
-        "(UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))."
+        "For a new table set delta.enableIcebergCompatV2 to true as well; for an existing table run REORG TABLE … "
+        "APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNIVERSAL_FORMAT_NOT_SUPPORTED", "0A000")
 class UniFormFormatError(DeltaAnalysisError, ValueError):
-    """UniForm was asked for a format that anabranch does not write."""
+    """UniForm is enabled for a format that anabranch does not write."""
 
-    condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
-        "delta.universalFormat.enabledFormats of {table} names {format}, for which anabranch writes no metadata. It "
-        "writes iceberg."
+    template = (
+        "delta.universalFormat.enabledFormats of {table} names {format}, for which anabranch writes no metadata. Use "
+        "iceberg, the only format that it writes."
     )
     table: str
     format: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNIVERSAL_FORMAT_CONVERTER_MISSING", "0A000")
 class PyIcebergMissingError(DeltaAnalysisError, ImportError):
-    """Iceberg metadata was asked for, and the library that writes it is not installed."""
+    """Iceberg metadata is enabled, and the library that writes it is not installed."""
 
-    condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_CONVERTER_MISSING"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
-        "{table} is to be written for Iceberg as well, which needs the library pyiceberg. Install it with: pip install "
+    template = (
+        "{table} has Iceberg metadata, which anabranch writes with the library pyiceberg. Install it with: pip install "
         "'anabranch[iceberg]'"
     )
     table: str
@@ -226,139 +204,121 @@ class PyIcebergMissingError(DeltaAnalysisError, ImportError):
 # Errors about GENERATE and the manifests that it writes.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MODE_NOT_SUPPORTED", "0AKDC")
 class UnknownGenerateModeError(DeltaAnalysisError, ValueError):
-    """GENERATE was asked for something that it does not make."""
+    """GENERATE has a mode that it does not support."""
 
-    condition: ClassVar[str] = "DELTA_MODE_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = "GENERATE makes {known}, and not {mode!r}."
+    template = "GENERATE supports {known}, not {mode!r}."
     mode: str
     known: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS", "0A000")
 class ManifestsHideVectorsError(DeltaAnalysisError):
-    """Manifests name whole files, and rows of some files are deleted by vectors that their readers do not know."""
+    """Manifests name whole files, and their readers do not know the deletion vectors of some files."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
-        "{num_files} files of {table} have deletion vectors, and who reads a manifest would see the deleted rows. Set "
-        "'delta.enableDeletionVectors' = 'false', then REORG TABLE … APPLY (PURGE), and do it again."
+    template = (
+        "{num_files} files of {table} have deletion vectors, and readers of a manifest would see the deleted rows. Set "
+        "'delta.enableDeletionVectors' = 'false', run REORG TABLE … APPLY (PURGE), then run GENERATE again."
     )
     table: str
     num_files: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MANIFEST_LINE_BREAK", "22000")
 class ManifestLineError(DeltaAnalysisError):
-    """The name of a data file holds a line break, and in a manifest every line is another file."""
+    """The name of a data file has a line break, and each line of a manifest is the path of a file."""
 
-    condition: ClassVar[str] = "DELTA_MANIFEST_LINE_BREAK"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
-        "The data file {file!r} of {table} has a line break in its name: in a manifest, what follows would be another "
-        "file, anywhere. Nothing was written. Rewrite the file (OPTIMIZE, or UPDATE its rows), and find out who named "
-        "it so."
+    template = (
+        "The data file {file!r} of {table} has a line break in its name: in a manifest, the rest of the name would be "
+        "the path of another file. Nothing was written. Rewrite the file (OPTIMIZE, or UPDATE its rows), and find out "
+        "which program named it so."
     )
     table: str
     file: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING", "0AKDC")
 class ManifestsNeedPlainColumnsError(DeltaAnalysisError):
-    """Manifests name files, and readers of files do not know the columns of a table with column mapping."""
+    """Readers of manifests read data files alone, and do not know the columns of a table with column mapping."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
-        "{table} has column mapping: its files name columns in their own way, which who reads a manifest does not "
-        "know. Set 'delta.columnMapping.mode' = 'none', which writes the files anew, and do it again."
+    template = (
+        "{table} has column mapping: its data files have other column names, which readers of a manifest do not know. "
+        "Set 'delta.columnMapping.mode' = 'none', which rewrites the files, then run GENERATE again."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED", "0A000")
 class ManifestsExcludeVectorsError(DeltaAnalysisError, ValueError):
-    """A table was to keep manifests up to date and to delete rows by vectors, which these cannot tell."""
+    """A table cannot have both generated manifests and deletion vectors, which readers of manifests ignore."""
 
-    condition: ClassVar[str] = "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot have both 'delta.compatibility.symlinkFormatManifest.enabled' and "
-        "'delta.enableDeletionVectors' set to true: who reads a manifest would see deleted rows. Set one to false."
+        "'delta.enableDeletionVectors' set to true: readers of a manifest would see deleted rows. Set one of them to "
+        "false."
     )
     table: str
 
 
-# Errors about writes that name another format, or none, where a Delta table is.
+# Errors about writes that name another format, or none, for a Delta table.
 
 
-def _named_format(table_format: str, default: str) -> str:
-    """Spark does not say whether a write names the default format or none."""
-    return f"{table_format} (spark.sql.sources.default for who names none)" if table_format == default else table_format
+@delta_error("DELTA_ANALYSIS_ERROR")
+class OtherFormatError(DeltaAnalysisError):
+    """A write names another format than the Delta table that it writes to. See the subclasses."""
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
-class TableFormatMismatchError(DeltaAnalysisError):
-    """`saveAsTable` was to append rows of another format to a Delta table."""
-
-    condition: ClassVar[str] = "DELTA_TABLE_FORMAT_MISMATCH"
-    sqlstate: ClassVar[str] = "42K03"
     table: str
     table_format: str
     default_format: str
+    """The value of `spark.sql.sources.default`."""
+
+    @property
+    def _named_format(self) -> str:
+        # Spark does not say whether a write names the default format or none.
+        default = " (spark.sql.sources.default if the write names none)"
+        return f"{self.table_format}{default if self.table_format == self.default_format else ''}"
+
+
+@delta_error("DELTA_TABLE_FORMAT_MISMATCH", "42K03")
+class TableFormatMismatchError(OtherFormatError):
+    """`saveAsTable` appends rows of another format to a Delta table."""
 
     def explain(self) -> str:
-        named = _named_format(self.table_format, self.default_format)
         return (
-            f'{self.table} is a Delta table, and the write has the format {named}. Write .format("delta"), or set '
-            f"spark.sql.sources.default, which is {self.default_format}, to delta where the session is made."
+            f"{self.table} is a Delta table, and the write has the format {self._named_format}. Write "
+            f'.format("delta"), or set spark.sql.sources.default, which is {self.default_format}, to delta where the '
+            "session is created."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
-class TableFormatReplacedError(DeltaAnalysisError):
-    """A statement was to replace a Delta table by a table of another format."""
+@delta_error("UNSUPPORTED_FEATURE.TABLE_OPERATION", "0A000")
+class TableFormatReplacedError(OtherFormatError):
+    """A statement replaces a Delta table by a table of another format."""
 
-    condition: ClassVar[str] = "UNSUPPORTED_FEATURE.TABLE_OPERATION"
-    sqlstate: ClassVar[str] = "0A000"
-    table: str
     operation: str
-    table_format: str
-    default_format: str
 
     def explain(self) -> str:
         return (
-            f"{self.operation} cannot make {self.table}, a Delta table, one of the format "
-            f"{_named_format(self.table_format, self.default_format)}. To replace it by another Delta table, say USING "
-            'delta, or .using("delta") behind writeTo. To have another format, DROP TABLE first.'
+            f"{self.operation} cannot replace the Delta table {self.table} by a table of the format "
+            f'{self._named_format}. To replace it by another Delta table, write USING delta, or .using("delta") after '
+            "writeTo. For another format, DROP TABLE first."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
-class PathFormatError(DeltaAnalysisError):
-    """A table at the path of a Delta table was to have another format."""
+@delta_error("SCHEMA_NOT_FOUND", "42704")
+class PathFormatError(OtherFormatError):
+    """A statement creates a table of another format at the path of a Delta table."""
 
-    condition: ClassVar[str] = "SCHEMA_NOT_FOUND"
-    sqlstate: ClassVar[str] = "42704"
-    table: str
     operation: str
-    table_format: str
-    default_format: str
 
     def explain(self) -> str:
         return (
-            f"{self.operation} names {self.table}, the path of a Delta table, with the format "
-            f'{_named_format(self.table_format, self.default_format)}. Say .format("delta"), .using("delta") behind '
-            "writeTo, or USING delta."
+            f"{self.operation} names {self.table}, the path of a Delta table, with the format {self._named_format}. "
+            'Write .format("delta"), .using("delta") after writeTo, or USING delta.'
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("INVALID_SCHEMA_OR_RELATION_NAME", "42602")
 class CreateAtPathFormatError(PathFormatError):
     """CREATE TABLE at a path names no format, or another one."""
-
-    condition: ClassVar[str] = "INVALID_SCHEMA_OR_RELATION_NAME"
-    sqlstate: ClassVar[str] = "42602"

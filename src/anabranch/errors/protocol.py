@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MALFORMED_ACTION")
 class MalformedActionError(DeltaError):
     """A line of a commit or of a JSON checkpoint is not an action."""
 
-    condition: ClassVar[str] = "DELTA_MALFORMED_ACTION"
     line_number: int
     """Counted from 1."""
     reason: str
@@ -28,66 +27,53 @@ class MalformedActionError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_FEATURES", "56038")
 class UnsupportedFeatureError(DeltaError):
-    """The table needs a feature that anabranch lacks, or a protocol version that it does not know."""
+    """The table needs a table feature or a protocol version that this version of anabranch does not support."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_FEATURES"
-    sqlstate: ClassVar[str] = "56038"
     table: str
     access: Literal["read", "write"]
     features: tuple[str, ...]
-    """Names of the features that are missing; empty where a version number is at fault."""
+    """Names of the unsupported features; empty where the protocol version is the problem."""
     min_reader_version: int
     min_writer_version: int
     detail: str = ""
     meanings: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """What a feature is, of those of other engines that anabranch knows by name."""
+    """Explains features that other engines write and anabranch knows by name."""
 
     def explain(self) -> str:
         what = "reading" if self.access == "read" else "writing"
         versions = f"reader version {self.min_reader_version}, writer version {self.min_writer_version}"
         if not self.features:
             return f"Table {self.table} has {versions}, which does not allow {what} it. {self.detail}".rstrip()
-        told = {name: f" ({meaning})" for name, meaning in self.meanings.items()}
-        names = ", ".join(f"`{name}`{told.get(name, '')}" for name in self.features)
+        meanings = {name: f" ({meaning})" for name, meaning in self.meanings.items()}
+        names = ", ".join(f"`{name}`{meanings.get(name, '')}" for name in self.features)
         plural = "features" if len(self.features) > 1 else "feature"
-        remedy = (
-            ""
-            if self.detail
-            else ("Upgrade anabranch, or use an engine that knows it; ALTER TABLE … DROP FEATURE there may remove it.")
+        way_out = self.detail or (
+            "Upgrade anabranch, or use an engine that supports it; there, ALTER TABLE … DROP FEATURE may remove it."
         )
-        return f"Table {self.table} uses the table {plural} {names}, not supported for {what} ({versions}). " + (
-            self.detail or remedy
-        )
+        return f"Table {self.table} uses the table {plural} {names}, not supported for {what} ({versions}). {way_out}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_PROTOCOL_VERSION", "KD004")
 class InvalidProtocolError(DeltaAnalysisError, ValueError):
-    """The protocol versions or features asked for do not go together."""
+    """The requested protocol versions and table features contradict each other."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_PROTOCOL_VERSION"
-    sqlstate: ClassVar[str] = "KD004"
     reason: str
 
     def explain(self) -> str:
         return self.reason
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT", "42000")
 class FeatureByNameOnlyError(InvalidProtocolError):
-    """A change needs table features that join an existing table only when they are asked for by name."""
-
-    condition: ClassVar[str] = "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT"
-    sqlstate: ClassVar[str] = "42000"
+    """A change needs table features that are added to an existing table only by name, with `delta.feature.<name>`."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_FEATURES_IN_CONFIG", "56038")
 class UnknownFeatureError(DeltaAnalysisError, ValueError):
-    """`delta.feature.<name>` names no table feature."""
+    """`delta.feature.<name>` names a table feature that does not exist."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
-    sqlstate: ClassVar[str] = "56038"
     name: str
     suggestions: tuple[str, ...] = ()
 
@@ -95,103 +81,89 @@ class UnknownFeatureError(DeltaAnalysisError, ValueError):
         return f"There is no table feature `{self.name}`.{_did_you_mean(self.suggestions)}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNKNOWN_CONFIGURATION", "F0000")
 class UnknownPropertyError(DeltaAnalysisError, ValueError):
-    """A `delta.*` property that nothing would honour."""
+    """A statement sets a `delta.*` table property that does not exist."""
 
-    condition: ClassVar[str] = "DELTA_UNKNOWN_CONFIGURATION"
-    sqlstate: ClassVar[str] = "F0000"
     name: str
     suggestions: tuple[str, ...] = ()
 
     def explain(self) -> str:
         return (
             f"There is no table property `{self.name}`.{_did_you_mean(self.suggestions)} "
-            "Properties of your own need a name that does not begin with `delta.`."
+            "Your own properties need names that do not begin with `delta.`."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_TABLE_PROPERTY", "22023")
 class InvalidPropertyError(DeltaAnalysisError, ValueError):
-    """A table property has a value it cannot have."""
+    """A table property has a value that it cannot have."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_TABLE_PROPERTY"
-    sqlstate: ClassVar[str] = "22023"
     name: str
     value: str | None
     expected: str
 
     def explain(self) -> str:
-        found = "not set" if self.value is None else repr(self.value)
-        return f"Table property `{self.name}` must be {self.expected}, but it is {found}."
+        value = "not set" if self.value is None else repr(self.value)
+        return f"Table property `{self.name}` must be {self.expected}, but it is {value}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_FEATURE_STATUS", "0AKDE")
 class FeatureStatusError(InvalidPropertyError):
-    """A property asks for a table feature in words that mean nothing."""
-
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_FEATURE_STATUS"
-    sqlstate: ClassVar[str] = "0AKDE"
+    """`delta.feature.<name>` has a value that does not turn on a table feature."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_MODIFY_TABLE_PROPERTY", "42939")
 class ReadOnlyPropertyError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
-    """A table property that only the writer itself may set."""
+    """A statement sets a table property that only the writers of the table maintain."""
 
-    condition: ClassVar[str] = "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"
-    sqlstate: ClassVar[str] = "42939"
-    template: ClassVar[str] = "Table property `{name}` is kept by the table itself and cannot be set."
+    template = "Table property `{name}` is maintained by the table itself and cannot be set. Leave it out."
     name: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSAFE_PATH", "22023")
 class UnsafePathError(DeltaError, ValueError):
-    """A path in the log would lead outside of what this table may name."""
+    """The log names a file outside the folders that the table may use."""
 
-    condition: ClassVar[str] = "DELTA_UNSAFE_PATH"
-    sqlstate: ClassVar[str] = "22023"
-    template: ClassVar[str] = (
+    template = (
         "The log of {table} names the file {path!r}, which is refused: {reason}. Nothing was read or deleted there. If "
-        "it is a shallow clone whose log you trust, add the folder to the setting spark.anabranch.allowedPathPrefixes."
+        "{table} is a shallow clone whose log you trust, add the folder to the setting "
+        "spark.anabranch.allowedPathPrefixes."
     )
     path: str
     table: str
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_PARTITION_VALUE", "22018")
 class PartitionValueError(DeltaError, ValueError):
     """A partition value does not fit the type of its column."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_PARTITION_VALUE"
-    sqlstate: ClassVar[str] = "22018"
     value: str
     data_type: str
     reason: str = ""
     column: str = ""
     table: str = ""
-    """Of a table whose log has the value."""
+    """The table whose log has the value; empty for a value from elsewhere."""
 
     def explain(self) -> str:
         where = f" of column `{self.column}`" if self.column else ""
         log = f" in the log of {self.table}" if self.table else ""
         why = f": {self.reason}" if self.reason else ""
-        remedy = ""
+        way_out = ""
         if self.table:
-            remedy = (
-                " The `add` action that holds it was written wrongly, and without it the rows of its file cannot be "
-                "read. RESTORE the table to a version before it."
+            way_out = (
+                " The writer of this `add` action did not follow the protocol, and the rows of the file cannot be read "
+                "without the value. RESTORE the table to a version before it."
             )
-        return f"The partition value {self.value!r}{where}{log} is no {self.data_type}{why}.{remedy}"
+        return f"The partition value {self.value!r}{where}{log} is not a valid {self.data_type}{why}.{way_out}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_STATISTICS", "22000")
 class InvalidStatisticsError(DeltaError, ValueError):
     """The statistics of a file are not what the protocol describes."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_STATISTICS"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = "The statistics of a data file cannot be used: {reason}."
+    template = "The statistics of a data file cannot be used: {reason}."
     reason: str
 
 
@@ -199,15 +171,13 @@ def _did_you_mean(suggestions: tuple[str, ...]) -> str:
     return f" Did you mean {' or '.join(f'`{name}`' for name in suggestions)}?" if suggestions else ""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_DATA_TYPES", "0AKDC")
 class UnknownTypeError(DeltaAnalysisError):
-    """The schema in a table's log has a type that this anabranch does not know."""
+    """The schema in a table's log has a type that this version of anabranch does not know."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
-    sqlstate: ClassVar[str] = "0AKDC"
     table: str
     column: str
-    """Its path; empty where a type stands by itself, as in the record of a type change."""
+    """The column's path; empty for a type without a column, as in the record of a type change."""
     type_name: str
 
     def explain(self) -> str:
@@ -215,20 +185,18 @@ class UnknownTypeError(DeltaAnalysisError):
             f"Column {self.column} of {self.table} is" if self.column else f"{self.table} has a column that was or is"
         )
         return (
-            f"{where} of type {self.type_name!r}, which this anabranch does not know. It is newer, or was written "
-            "wrongly: upgrade anabranch, or use an engine that knows the type."
+            f"{where} of type {self.type_name!r}, which this version of anabranch does not know. The type is newer, or "
+            "the log is wrong: upgrade anabranch, or use an engine that knows the type."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_DATA_TYPES", "0AKDC")
 class IntervalWriteError(DeltaAnalysisError):
-    """Rows were to be written into a table with columns of intervals, which are read only."""
+    """A statement writes rows to a table with interval columns, which anabranch only reads."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
-        "{table} has columns of intervals, {columns}. anabranch reads such a table, and writes no rows of it. Nothing "
-        "was committed. Keep new rows in another table, with the intervals as numbers: BIGINT seconds, INT months."
+    template = (
+        "{table} has the interval columns {columns}. anabranch reads such tables and does not write to them. Nothing "
+        "was committed. Write the rows to another table, with the intervals as numbers: BIGINT seconds, INT months."
     )
     table: str
     columns: tuple[str, ...]

@@ -1,53 +1,46 @@
-"""What can be wrong with a schema, and with data that should fit one."""
+"""Errors about schemas, and about data that does not fit one."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SCHEMA_MALFORMED", "XXKDS")
 class MalformedSchemaError(DeltaError):
-    """The schema in a table's log is not one."""
+    """The schema in a table's log cannot be parsed."""
 
-    condition = "DELTA_SCHEMA_MALFORMED"
-    sqlstate = "XXKDS"
     table: str
     field: str
-    """Path of the field at fault; empty for the schema as a whole."""
+    """Path of the field with the error; empty for the schema as a whole."""
     reason: str
 
     def explain(self) -> str:
         where = f" of column {self.field}" if self.field else ""
         return (
-            f"The schema{where} in the log of {self.table} is malformed: {self.reason}. "
-            "The metaData action that holds it was written wrongly; restore an earlier version of the table."
+            f"The schema{where} in the log of {self.table} is malformed: {self.reason}. The program that wrote this "
+            "metaData action did not follow the protocol; restore an earlier version of the table."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_DATA_TYPES", "0AKDC")
 class UnsupportedTypeError(DeltaAnalysisError):
-    """A column has a type that no Delta table can hold."""
+    """A column has a type that no Delta table can store."""
 
-    condition = "DELTA_UNSUPPORTED_DATA_TYPES"
-    sqlstate = "0AKDC"
     table: str
     columns: Mapping[str, str]
-    """Column path to the type it has."""
+    """The type of each such column by the column's path."""
 
     def explain(self) -> str:
-        named = ", ".join(f"{column}: {kind}" if column else kind for column, kind in self.columns.items())
-        return f"{self.table} cannot hold these types: {named}. Cast the columns to a type that Delta tables store."
+        types = ", ".join(f"{column}: {kind}" if column else kind for column, kind in self.columns.items())
+        return f"{self.table} cannot store these types: {types}. Cast the columns to types that Delta tables store."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_COLUMN_MAPPING", "XXKDS")
 class InvalidColumnMappingError(DeltaError):
     """The ids and physical names of a schema contradict each other, or are missing."""
 
-    condition = "DELTA_INVALID_COLUMN_MAPPING"
-    sqlstate = "XXKDS"
     table: str
     column: str
     reason: str
@@ -57,22 +50,18 @@ class InvalidColumnMappingError(DeltaError):
         return f"The column mapping{where} in {self.table} is invalid: {self.reason}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE", "0AKDC")
 class UnknownColumnMappingModeError(DeltaAnalysisError, ValueError):
-    """`delta.columnMapping.mode` has a value the protocol does not know."""
+    """`delta.columnMapping.mode` has a value that the protocol does not define."""
 
-    condition = "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE"
-    sqlstate = "0AKDC"
     template = "delta.columnMapping.mode is {mode!r}; it can be 'none', 'name' or 'id'."
     mode: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", "0AKDC")
 class ColumnMappingChangeError(DeltaAnalysisError):
-    """The mapping mode of an existing table cannot be changed in this way."""
+    """The column mapping mode of an existing table cannot be changed in this way."""
 
-    condition = "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE"
-    sqlstate = "0AKDC"
     template = (
         "The column mapping mode cannot change from {old_mode!r} to {new_mode!r}; an existing table can go from 'none' "
         "to 'name', and back to 'none' by rewriting its files."
@@ -81,12 +70,10 @@ class ColumnMappingChangeError(DeltaAnalysisError):
     new_mode: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_COLUMN_NOT_FOUND", "42703")
 class ColumnNotFoundError(DeltaAnalysisError):
-    """A column that the request names is not in the table."""
+    """A statement names a column that the table does not have."""
 
-    condition = "DELTA_COLUMN_NOT_FOUND"
-    sqlstate = "42703"
     table: str
     column: str
     available: tuple[str, ...]
@@ -95,17 +82,15 @@ class ColumnNotFoundError(DeltaAnalysisError):
         return f"{self.table} has no column {self.column}; it has {', '.join(self.available) or 'none'}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_METADATA_MISMATCH", "42KDG")
 class SchemaMismatchError(DeltaAnalysisError):
-    """The data has columns or types that the table has not, and may not change the table."""
+    """The data has columns or types that the table does not have, and the write may not change the schema."""
 
-    condition = "DELTA_METADATA_MISMATCH"
-    sqlstate = "42KDG"
     table: str
     extra: Mapping[str, str]
     """Columns that the table lacks, with their types."""
     mismatched: Mapping[str, tuple[str, str]]
-    """Columns of another type: the table's and the data's."""
+    """Columns of different types: the table's and the data's."""
     overwriting: bool
     """Whether the write replaces the table, so that it could replace the schema too."""
 
@@ -127,15 +112,12 @@ class SchemaMismatchError(DeltaAnalysisError):
         return f"{merge}, or drop or cast the columns."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FAILED_TO_MERGE_FIELDS", "22005")
 class IncompatibleTypesError(SchemaMismatchError):
-    """The data has types that the table's cannot be widened to."""
-
-    condition = "DELTA_FAILED_TO_MERGE_FIELDS"
-    sqlstate = "22005"
+    """The data has types to which the table's types cannot be widened."""
 
     def way_out(self) -> str:
-        cast = "No change of the schema brings these types together; cast the data to the table's types"
+        cast = "No schema change reconciles these types; cast the data to the table's types"
         return (
             f'{cast}, or replace the schema with .option("overwriteSchema", "true").'
             if self.overwriting
@@ -143,12 +125,10 @@ class IncompatibleTypesError(SchemaMismatchError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_METADATA_MISMATCH", "42KDG")
 class PartitionColumnMismatchError(DeltaAnalysisError):
-    """The write asks for another partitioning than the table has."""
+    """The write has other partition columns than the table."""
 
-    condition = "DELTA_METADATA_MISMATCH"
-    sqlstate = "42KDG"
     table: str
     given: tuple[str, ...]
     actual: tuple[str, ...]
@@ -159,59 +139,43 @@ class PartitionColumnMismatchError(DeltaAnalysisError):
         if self.overwriting:
             way_out += ' To change the partitioning, write with .option("overwriteSchema", "true").'
         given, actual = ", ".join(self.given), ", ".join(self.actual) or "nothing"
-        return f"{self.table} is partitioned by {actual}, and the write asks for {given}. {way_out}"
+        return f"{self.table} is partitioned by {actual}, and the write has the partition columns {given}. {way_out}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_PARTITIONING", "42996")
 class InvalidPartitioningError(DeltaAnalysisError):
     """A table cannot be partitioned in this way."""
 
-    condition = "DELTA_INVALID_PARTITIONING"
-    sqlstate = "42996"
     template = "{table} cannot be partitioned by {columns}: {reason}."
     table: str
     columns: tuple[str, ...]
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_PARTITION_COLUMN_NOT_FOUND", "42703")
 class PartitionColumnNotFoundError(InvalidPartitioningError):
-    """A table cannot be partitioned by a column that it has not."""
-
-    condition = "DELTA_PARTITION_COLUMN_NOT_FOUND"
-    sqlstate = "42703"
+    """A partition column is not a column of the table."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_PARTITION_COLUMN_TYPE", "42996")
 class PartitionColumnTypeError(InvalidPartitioningError):
     """A table cannot be partitioned by a column of this type."""
 
-    condition = "DELTA_INVALID_PARTITION_COLUMN_TYPE"
-    sqlstate = "42996"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION", "428FT")
 class NoDataColumnsError(InvalidPartitioningError):
     """A table cannot be partitioned by all of its columns."""
 
-    condition = "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION"
-    sqlstate = "428FT"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED", "42601")
 class IdentityPartitioningError(InvalidPartitioningError):
     """A table cannot be partitioned by an identity column."""
 
-    condition = "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED"
-    sqlstate = "42601"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_COLUMN", "42703")
 class MissingColumnsError(DeltaAnalysisError):
     """The data lacks columns that it must have."""
 
-    condition = "DELTA_MISSING_COLUMN"
-    sqlstate = "42703"
     table: str
     columns: tuple[str, ...]
     reason: str
@@ -224,75 +188,61 @@ class MissingColumnsError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_NOT_NULL_COLUMN_VALUE", "23502")
 class MissingNotNullColumnsError(MissingColumnsError):
-    """The data lacks columns that allow no nulls."""
-
-    condition = "DELTA_MISSING_NOT_NULL_COLUMN_VALUE"
-    sqlstate = "23502"
+    """The data lacks NOT NULL columns."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_PARTITION_COLUMN", "42KD6")
 class MissingPartitionColumnsError(MissingColumnsError):
-    """The data lacks columns that the table is partitioned by."""
-
-    condition = "DELTA_MISSING_PARTITION_COLUMN"
-    sqlstate = "42KD6"
+    """The data lacks partition columns of the table."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION", "42846")
 class MissingFieldsError(DeltaAnalysisError):
-    """A struct that UPDATE or MERGE writes lacks fields that the table's has, and the schema may not evolve."""
+    """A struct that UPDATE or MERGE assigns lacks fields of the table's column, and schema evolution is off."""
 
-    condition = "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
-    sqlstate = "42846"
     template = (
-        "The struct that is to be written into {table} lacks {columns}. Give it every field that the table has, or set "
-        "single fields (UPDATE SET s.x = …). A MERGE WITH SCHEMA EVOLUTION takes it as it is."
+        "The struct to be written into {table} lacks {columns}. Give it every field that the table has, or set single "
+        "fields (UPDATE SET s.x = …). A MERGE WITH SCHEMA EVOLUTION accepts it as it is."
     )
     table: str
     columns: tuple[str, ...]
-    """The fields that it lacks, with the column before them."""
+    """The missing fields, with the column before them."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INSERT_COLUMN_ARITY_MISMATCH", "42802")
 class MissingInsertFieldsError(MissingFieldsError):
-    """A struct that INSERT writes lacks fields that the table's has, whether the schema may evolve or not."""
+    """A struct that INSERT writes lacks fields of the table's column, with or without schema evolution."""
 
-    condition = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
-    sqlstate = "42802"
     template = (
-        "The struct that is to be inserted into {table} lacks {columns}. Give it every field that the table has, or "
-        "write a DataFrame by save, saveAsTable or writeTo, where such fields are NULL."
+        "The struct to be inserted into {table} lacks {columns}. Give it every field that the table has, or write a "
+        "DataFrame by save, saveAsTable or writeTo, where such fields are NULL."
     )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INSERT_COLUMN_ARITY_MISMATCH", "42802")
 class ColumnCountError(DeltaAnalysisError):
-    """A write by position has fewer columns, or fields of a struct, than the table."""
+    """The rows of a write by position, or a struct in them, have fewer columns than the table."""
 
-    condition = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
-    sqlstate = "42802"
     table: str
     column: str
-    """The struct at fault; empty for the table itself."""
+    """The struct with too few fields; empty for the table itself."""
     expected: int
     given: int
 
     def explain(self) -> str:
         what = f"column {self.column} of {self.table}" if self.column else self.table
         return (
-            f"{what} has {self.expected} fields and the data {self.given}; this write matches them by position. "
+            f"{what} has {self.expected} fields and the data has {self.given}; this write matches them by position. "
             "Supply all of them, or write by name."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE", "22005")
 class VoidWriteError(DeltaAnalysisError):
-    """Data files cannot be written for a schema with void types in these places."""
+    """The schema of the rows has void types where data files cannot store them."""
 
-    condition = "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE"
-    sqlstate = "22005"
     table: str
     column: str
     reason: str
@@ -302,14 +252,12 @@ class VoidWriteError(DeltaAnalysisError):
         return f"{where} {self.reason}, and void is never stored in data files. Cast it to a type first."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DUPLICATE_COLUMNS_FOUND", "42711")
 class DuplicateColumnsError(DeltaAnalysisError):
-    """Columns have the same name, or differ only by case."""
+    """Columns have the same name, or names that differ only by case."""
 
-    condition = "DELTA_DUPLICATE_COLUMNS_FOUND"
-    sqlstate = "42711"
     template = (
-        "Columns come twice in {where} for {table}: {columns}. Names must differ by more than case; rename or drop one "
+        "Duplicate columns in {where} for {table}: {columns}. Names must differ by more than case; rename or drop one "
         "of each."
     )
     table: str
@@ -317,41 +265,35 @@ class DuplicateColumnsError(DeltaAnalysisError):
     columns: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "42K05")
 class InvalidColumnNamesError(DeltaAnalysisError):
-    """Parquet files do not take these names."""
+    """Parquet does not allow these column names."""
 
-    condition = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
-    sqlstate = "42K05"
     template = (
         "Columns of {table} have one of the characters ' ,;{{}}()\\n\\t=' in their names: {columns}. Rename them, or "
-        "set the table property 'delta.columnMapping.mode' = 'name', with which any name is allowed."
+        "set the table property 'delta.columnMapping.mode' = 'name', which allows any name."
     )
     table: str
     columns: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("RESERVED_CDC_COLUMNS_ON_WRITE", "42939")
 class ReservedColumnsError(DeltaAnalysisError):
-    """The table uses these names itself."""
+    """The names are reserved for columns that anabranch adds."""
 
-    condition = "RESERVED_CDC_COLUMNS_ON_WRITE"
-    sqlstate = "42939"
     template = (
-        "{table} cannot have these columns: {columns}. Such names are kept for columns that statements add while they "
-        "run, and for the change data feed. Rename or drop them, or, where it is the feed that reserves them, set "
+        "{table} cannot have these columns: {columns}. The names are reserved for columns that statements add while "
+        "they run, and for the change data feed. Rename or drop them, or, where the feed reserves them, set "
         "'delta.enableChangeDataFeed' = 'false'."
     )
     table: str
     columns: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA", "0AKDC")
 class InvalidTypeChangeError(DeltaAnalysisError):
-    """The type of a column was changed in a way that no reader can follow."""
+    """The type of a column was changed in a way that readers cannot follow."""
 
-    condition = "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA"
-    sqlstate = "0AKDC"
     template = "Column {column} of {table} was changed from {old} to {new}, which cannot be read."
     table: str
     column: str
@@ -359,40 +301,36 @@ class InvalidTypeChangeError(DeltaAnalysisError):
     new: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED", "42808")
 class IdentityInsertError(DeltaAnalysisError):
-    """Values were given for a column that always makes its own."""
+    """The data has values for a GENERATED ALWAYS AS IDENTITY column."""
 
-    condition = "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"
-    sqlstate = "42808"
     template = "{table} generates {column} itself (GENERATED ALWAYS AS IDENTITY); leave it out of the data."
     table: str
     column: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "KD007")
 class SchemaChangedSinceAnalysisError(DeltaAnalysisError):
-    """A DataFrame was made when the table had other columns."""
+    """The table's columns changed after a DataFrame was created or a view was resolved."""
 
-    condition = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
-    sqlstate = "KD007"
     table: str
     version: int
     column: str
     before: str | None
-    """The column's type when Spark resolved it; None where it came, or moved to this place, since then."""
+    """The column's type when Spark resolved it; None for a column that is new, or that moved to this position."""
     now: str | None
-    """The column's type in `version`; None where it is gone."""
+    """The column's type in `version`; None where the column was dropped."""
 
     def explain(self) -> str:
-        again = "Make the DataFrame, or run the statement, again."
+        again = "Create the DataFrame, or run the statement, again."
         if self.before is None:
             return (
-                f"{self.table} has got the column {self.column}, new or at another place, with version {self.version}, "
-                f"after Spark had resolved its columns. {again}"
+                f"{self.table} has the column {self.column}, new or at another position, since version {self.version}, "
+                f"after Spark resolved its columns. {again}"
             )
-        change = "which is gone" if self.now is None else f"which is {self.now}"
+        change = "which no longer exists" if self.now is None else f"which is {self.now}"
         return (
-            f"The DataFrame or view was made when {self.table} had the column {self.column} of type {self.before}, "
+            f"The DataFrame or view was created when {self.table} had the column {self.column} of type {self.before}, "
             f"{change} in version {self.version}. {again}"
         )

@@ -2,127 +2,106 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 
 _FROM_SCRATCH = "give the query a new checkpoint to start from scratch"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET", "42613")
 class StartGivenTwiceError(DeltaAnalysisError, ValueError):
-    """A stream was given both a version and a time to start from."""
+    """A stream has both a version and a time to start from."""
 
-    condition: ClassVar[str] = "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET"
-    sqlstate: ClassVar[str] = "42613"
-    template: ClassVar[str] = "Both startingVersion and startingTimestamp are given. Leave one of them out."
+    template = "The stream has both startingVersion and startingTimestamp. Leave one of them out."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_REGEX_OPT_SYNTAX_ERROR", "2201B")
 class ExcludeRegexError(DeltaAnalysisError, ValueError):
-    """`excludeRegex` is no regular expression."""
+    """`excludeRegex` is not a regular expression."""
 
-    condition: ClassVar[str] = "DELTA_REGEX_OPT_SYNTAX_ERROR"
-    sqlstate: ClassVar[str] = "2201B"
-    template: ClassVar[str] = "excludeRegex = {pattern!r} is no regular expression: {problem}."
+    template = "excludeRegex = {pattern!r} is not a regular expression: {problem}."
     pattern: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_SOURCE_OFFSET_FORMAT")
 class StreamOffsetError(DeltaError):
-    """A checkpoint holds a position in a table that cannot be read."""
+    """The offset of a table in a stream's checkpoint cannot be read."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_SOURCE_OFFSET_FORMAT"
     table: str
     offset: str
     problem: str
 
     def explain(self) -> str:
         return (
-            f"The checkpoint holds {self.offset} as its position in {self.table}: {self.problem}. If no file of the "
-            f"checkpoint was changed by hand, {_FROM_SCRATCH}."
+            f"The checkpoint has the offset {self.offset} for {self.table}: {self.problem}. Undo changes to the files "
+            f"of the checkpoint if there were any; otherwise {_FROM_SCRATCH}."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_SOURCE_VERSION")
 class StreamOffsetVersionError(StreamOffsetError):
-    """A position has a `sourceVersion` that never was."""
-
-    condition: ClassVar[str] = "DELTA_INVALID_SOURCE_VERSION"
+    """An offset has a `sourceVersion` that does not exist."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_FORMAT_FROM_SOURCE_VERSION")
 class StreamOffsetTooNewError(StreamOffsetError):
-    """A position was written by a later version of Delta."""
-
-    condition: ClassVar[str] = "DELTA_INVALID_FORMAT_FROM_SOURCE_VERSION"
+    """An offset was written by a newer version of Delta."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE", "55019")
 class StreamedTableReplacedError(DeltaError):
-    """Another table is in the place of the one that the stream read."""
+    """The table that the stream read was replaced by another one."""
 
-    condition: ClassVar[str] = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
-    sqlstate: ClassVar[str] = "55019"
     table: str
     id_read: str
     id_found: str
 
     def explain(self) -> str:
         return (
-            f"The stream read the table with id {self.id_read}; the one in {self.table} now has id {self.id_found}. It "
-            f"was dropped and created again, or the query was pointed to another table. Undo that, or {_FROM_SCRATCH}."
+            f"The stream read the table with id {self.id_read}; {self.table} now has id {self.id_found}. The table was "
+            f"dropped and created again, or the query reads another table than before. Undo that, or {_FROM_SCRATCH}."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SOURCE_TABLE_IGNORE_CHANGES", "0A000")
 class StreamedRowsChangedError(DeltaUnsupportedOperationError):
-    """A commit changed or deleted rows, and no option of the stream says what to do about that."""
+    """A commit changed or deleted rows, and no option of the stream says how to read such a commit."""
 
-    condition: ClassVar[str] = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
-    sqlstate: ClassVar[str] = "0A000"
     table: str
     version: int
     operation: str
 
     def explain(self) -> str:
         return (
-            f"Version {self.version} of {self.table} ({self.operation}) changed rows that were there before, and a "
-            "stream of a table is of rows that are added. To pass over such commits, set the option "
-            "skipChangeCommits to true; to read what changed, set readChangeFeed on a table that records it; to "
-            "have the rows as they are "
-            f"now, {_FROM_SCRATCH}."
+            f"Version {self.version} of {self.table} ({self.operation}) changed existing rows, and a stream of a table "
+            "reads only rows that are added. To skip such commits, set the option skipChangeCommits to true; to read "
+            "the changes, set readChangeFeed on a table that records them; to read the rows as they are now, "
+            f"{_FROM_SCRATCH}."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SOURCE_IGNORE_DELETE", "0A000")
 class StreamedRowsDeletedError(DeltaUnsupportedOperationError):
-    """A commit deleted rows and added none, and no option of the stream says to ignore that."""
+    """A commit only deleted rows, and no option of the stream says to ignore that."""
 
-    condition: ClassVar[str] = "DELTA_SOURCE_IGNORE_DELETE"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
-        "Version {version} of {table} deleted rows (for example the file {path}), and a stream of a table is of rows "
-        "that are added. To pass over deletions, set the option ignoreDeletes or skipChangeCommits to true."
+    template = (
+        "Version {version} of {table} deleted rows (for example the file {path}), and a stream of a table reads only "
+        "rows that are added. To skip deletions, set the option ignoreDeletes or skipChangeCommits to true."
     )
     table: str
     version: int
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SCHEMA_CHANGED_WITH_VERSION", "KD007")
 class StreamedSchemaChangedError(DeltaError):
-    """The table has other columns than the stream."""
+    """The table's columns are no longer those of the stream."""
 
-    condition: ClassVar[str] = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
-    sqlstate: ClassVar[str] = "KD007"
     table: str
     version: int
     difference: str
     helps_to_restart: bool
-    """Whether a query that is started again reads on with the columns as they are then."""
+    """Whether the query can continue with the new columns when it is started again."""
 
     def explain(self) -> str:
         return f"{self._what_happened()} {self._way_out()}"
@@ -133,31 +112,27 @@ class StreamedSchemaChangedError(DeltaError):
     def _way_out(self) -> str:
         if self.helps_to_restart:
             return (
-                "Start the query again, from spark.readStream on: it then reads on with the columns that the table has "
-                "now. Nothing is read twice and nothing is left out."
+                "Start the query again, from spark.readStream on: it then continues with the new columns. No row is "
+                "read twice, and none is left out."
             )
-        return f"Rows written before cannot be read with the columns as they are now: {_FROM_SCRATCH}."
+        return f"Rows written before cannot be read with the new columns: {_FROM_SCRATCH}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS")
 class StreamedSchemaChangedAfterStartError(StreamedSchemaChangedError):
-    """As `StreamedSchemaChangedError`, of a stream with an option that says where to start."""
-
-    condition: ClassVar[str] = "DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS"
+    """The same as `StreamedSchemaChangedError`, for a stream with an option that says where to start."""
 
     def _way_out(self) -> str:
         return (
-            f"{super()._way_out()} Should that version be one that the stream starts behind, give a startingVersion or "
-            f"startingTimestamp that lies after version {self.version}."
+            f"{super()._way_out()} If the stream is to start after that version, set a startingVersion or "
+            f"startingTimestamp that is after version {self.version}."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG", "42KD4")
 class StreamedColumnsRemappedError(DeltaError):
-    """A column was renamed, dropped, or became another."""
+    """A column of the stream was renamed, dropped or replaced."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG"
-    sqlstate: ClassVar[str] = "42KD4"
     table: str
     version: int
     difference: str
@@ -165,17 +140,15 @@ class StreamedColumnsRemappedError(DeltaError):
     def explain(self) -> str:
         return (
             f"Version {self.version} of {self.table} changed columns of the stream: {self.difference}. Start the query "
-            "again, from spark.readStream on. Should it stop here again, there are rows from before that change that "
-            f"it has not read, and that have other columns: set schemaTrackingLocation, and {_FROM_SCRATCH}."
+            "again, from spark.readStream on. If it stops here again, it has not read all rows from before the change, "
+            f"which have other columns: set schemaTrackingLocation, and {_FROM_SCRATCH}."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_FILES_UNEXPECTED_VERSION", "42K03")
 class StreamedLogMissingError(DeltaError):
-    """Commits that the stream has not read yet are gone."""
+    """Log clean-up removed commits that the stream has not read."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
-    sqlstate: ClassVar[str] = "42K03"
     table: str
     version: int
     earliest: int
@@ -183,53 +156,48 @@ class StreamedLogMissingError(DeltaError):
     def explain(self) -> str:
         return (
             f"The stream needs version {self.version} of {self.table}, and the oldest one left is {self.earliest}: log "
-            "clean-up came first. To read on and leave the versions between out, set the option failOnDataLoss to "
-            f"false; to have all rows, {_FROM_SCRATCH}. A longer delta.logRetentionDuration gives streams more time."
+            "clean-up removed the others. To continue without these versions, set the option failOnDataLoss to "
+            f"false; to read all rows, {_FROM_SCRATCH}. A longer delta.logRetentionDuration gives streams more time."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE", "42K03")
 class StreamedSnapshotGoneError(DeltaError):
-    """The version with which the stream began cannot be rebuilt any more, and was not read to its end."""
+    """The version that the stream started with can no longer be rebuilt, and the stream has not read all of it."""
 
-    condition: ClassVar[str] = "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE"
-    sqlstate: ClassVar[str] = "42K03"
     table: str
     version: int
     cause: str
 
     def explain(self) -> str:
         return (
-            f"The stream was reading version {self.version} of {self.table}, which cannot be rebuilt any more: "
-            f"{self.cause} The query lags behind log clean-up: {_FROM_SCRATCH}, and consider a longer "
+            f"The stream was reading version {self.version} of {self.table}, which can no longer be rebuilt: "
+            f"{self.cause} Log clean-up was faster than the query: {_FROM_SCRATCH}, and consider a longer "
             "delta.logRetentionDuration."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_TRAILING_COMMIT_MISSING", "42K03")
 class StreamedCommitMissingError(DeltaError):
-    """A batch that was planned reaches to a version that is not there."""
+    """A planned batch needs a version that is not in the log."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_TRAILING_COMMIT_MISSING"
-    sqlstate: ClassVar[str] = "42K03"
-    template: ClassVar[str] = (
+    template = (
         "The checkpoint has planned a batch up to version {version} of {table}, and the log ends with version {seen}. "
-        "Commits were taken away, or storage does not show them yet. Nothing was read."
+        "Commits were removed, or storage does not list them yet. Nothing was read. Put the commits back, or start the "
+        "query again later."
     )
     table: str
     version: int
     seen: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART", "KD007")
 class StreamedSchemaStaleError(DeltaError):
-    """The table has other columns than when the stream's DataFrame was made."""
+    """The table's columns changed after the stream's DataFrame was created."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART"
-    sqlstate: ClassVar[str] = "KD007"
-    template: ClassVar[str] = (
-        "{table} has other columns than when this stream was made of it: {difference}. Make it anew with "
-        "spark.readStream and start the query again."
+    template = (
+        "{table} has other columns than when the DataFrame of this stream was created: {difference}. Create it again "
+        "with spark.readStream, and start the query again."
     )
     table: str
     difference: str
@@ -241,28 +209,24 @@ class StreamedSchemaStaleError(DeltaError):
 _ANOTHER_LOCATION = "give the stream another schemaTrackingLocation, and a new checkpoint with it"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_METADATA_EVOLUTION", "22000")
 class StreamedMetadataEvolvedError(DeltaError):
-    """The stream has come to a change of columns, properties or protocol, and has noted it."""
+    """The stream has reached a change of columns, properties or protocol, and has recorded it in its schema log."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_METADATA_EVOLUTION"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
-        "The stream has read {table} up to version {version}, which describes the table anew: {difference}. That is "
-        "noted in its schema log. Start the query again, from spark.readStream on, to read on with the columns as they "
-        "are from then on."
+    template = (
+        "The stream has read {table} up to version {version}, which changes its metadata: {difference}. The schema log "
+        "of the stream has recorded the change. Start the query again, from spark.readStream on; it then continues "
+        "with the new columns."
     )
     table: str
     version: int
     difference: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION", "KD002")
 class StreamedChangeNotAllowedError(DeltaError):
     """Columns were renamed, dropped or widened, and no option or setting allows the stream to continue."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION"
-    sqlstate: ClassVar[str] = "KD002"
     table: str
     kind: str
     before: int
@@ -278,45 +242,38 @@ class StreamedChangeNotAllowedError(DeltaError):
         every = " ".join(f"SET {name} = always;" for name in self.settings)
         return (
             f"Between versions {self.before} and {self.version} of {self.table} there is a change ({self.kind}) that "
-            f"the stream's target may have to follow: {self.details}. Change the target if need be, and then let the "
-            f"stream go on: by {options}, or by {own} In place of the version, always lets it go on at every such "
+            f"the stream's target may have to follow: {self.details}. Change the target if necessary, then allow the "
+            f"stream to continue, by {options}, or by {own} The value always instead of the version allows every such "
             f"change; {every} does so for all streams."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT", "22000")
 class SchemaLocationOutsideCheckpointError(DeltaAnalysisError):
-    """A schema log would outlive the checkpoint to which it belongs."""
+    """The schema log of a stream is outside the stream's checkpoint."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
-        "schemaTrackingLocation = {location} must lie in the checkpoint of the query, {checkpoint}."
-    )
+    template = "schemaTrackingLocation = {location} must be inside the checkpoint of the query, {checkpoint}."
     location: str
     checkpoint: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT", "22000")
 class SchemaLocationConflictError(DeltaAnalysisError):
-    """Two streams keep one schema log."""
+    """Two streams have the same schema log."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
-        "Another stream writes the schema log {location}, too, which this stream of {table} was told. Give one of them "
-        "another schemaTrackingLocation or, where both are of one query, a streamingSourceTrackingId."
+    template = (
+        "Another stream writes the schema log {location}, which is also the schemaTrackingLocation of this stream of "
+        "{table}. Give one of them another schemaTrackingLocation or, where both belong to one query, a "
+        "streamingSourceTrackingId."
     )
     table: str
     location: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOG_DESERIALIZE_FAILED", "22000")
 class SchemaLogUnreadableError(DeltaError):
     """An entry of a schema log cannot be read."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOG_DESERIALIZE_FAILED"
-    sqlstate: ClassVar[str] = "22000"
     location: str
     problem: str
 
@@ -324,32 +281,28 @@ class SchemaLogUnreadableError(DeltaError):
         return f"The schema log of the stream at {self.location} cannot be read: {self.problem}; {_ANOTHER_LOCATION}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID", "22000")
 class SchemaLogOfOtherTableError(DeltaAnalysisError):
-    """A schema log was kept by a stream of another table."""
+    """The schema log belongs to a stream of another table."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID"
-    sqlstate: ClassVar[str] = "22000"
     location: str
     id_logged: str
     id_found: str
 
     def explain(self) -> str:
         return (
-            f"The schema log at {self.location} is of the table with id {self.id_logged}, and the stream reads the one "
-            f"with id {self.id_found}: {_ANOTHER_LOCATION}."
+            f"The schema log at {self.location} belongs to the table with id {self.id_logged}, and the stream reads "
+            f"the one with id {self.id_found}: {_ANOTHER_LOCATION}."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOG_INIT_FAILED_INCOMPATIBLE_METADATA", "22000")
 class SchemaLogStartError(DeltaError):
-    """A batch that was planned before there was a schema log has no one set of columns."""
+    """No schema reads all of a batch that was planned before the stream had a schema log."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOG_INIT_FAILED_INCOMPATIBLE_METADATA"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
+    template = (
         "The checkpoint has planned a batch of versions {start} to {end} of {table}, between which columns or protocol "
-        "changed so that no schema reads all of it. It was planned before the stream had a schema log; give the query "
+        "changed so that no schema reads all of it. It was planned before the stream had a schema log. Give the query "
         "a new checkpoint to start from scratch."
     )
     table: str

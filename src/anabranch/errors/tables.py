@@ -2,138 +2,109 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 
 # Errors about finding, naming and creating tables.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_DELTA_TABLE", "42P01")
 class NotADeltaTableError(DeltaAnalysisError):
-    """A name or path that must be a Delta table is something else, or nothing."""
+    """A name or path that must be a Delta table is something else, or does not exist."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_DELTA_TABLE"
-    sqlstate: ClassVar[str] = "42P01"
     table: str
     found: str = ""
 
     def explain(self) -> str:
-        found = f" ({self.found})" if self.found else ""
+        instead = f" ({self.found})" if self.found else ""
         return (
-            f"{self.table} is not a Delta table{found}. Check the spelling, or create it, for example by "
+            f"{self.table} is not a Delta table{instead}. Check the spelling, or create it, for example by "
             'df.write.format("delta").save(path) or DeltaTable.create(spark).'
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", "42809")
 class ViewNotTableError(NotADeltaTableError):
-    """A statement that is about a table's files names a view."""
-
-    condition: ClassVar[str] = "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE"
-    sqlstate: ClassVar[str] = "42809"
+    """A statement that needs a table's files names a view."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("PATH_NOT_FOUND", "42K03")
 class PathNotFoundError(NotADeltaTableError):
-    """A path that must be a Delta table's has nothing below it, as Spark says it of any files."""
-
-    condition: ClassVar[str] = "PATH_NOT_FOUND"
-    sqlstate: ClassVar[str] = "42K03"
+    """A path that must be a Delta table's does not exist. The condition is Spark's for missing files."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TABLE_ALREADY_EXISTS", "42P07")
 class TableAlreadyExistsError(DeltaAnalysisError):
-    """A table was to be created where one exists."""
+    """A table to be created already exists."""
 
-    condition: ClassVar[str] = "DELTA_TABLE_ALREADY_EXISTS"
-    sqlstate: ClassVar[str] = "42P07"
-    template: ClassVar[str] = (
-        "{table} exists already. Use mode append, overwrite or ignore, or createIfNotExists / createOrReplace, to say "
-        "what shall happen to it."
-    )
+    template = "{table} exists already. Use mode append, overwrite or ignore, or createIfNotExists / createOrReplace."
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_PATH_EXISTS", "42K04")
 class PathExistsError(TableAlreadyExistsError):
-    """Rows were to make a table in a folder where one exists."""
-
-    condition: ClassVar[str] = "DELTA_PATH_EXISTS"
-    sqlstate: ClassVar[str] = "42K04"
+    """A write that creates a table names a path where one exists."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "42601")
 class LocationNotEmptyError(DeltaAnalysisError):
-    """A new table's folder holds files that no Delta log accounts for."""
+    """The folder of a new table has files and is not a Delta table."""
 
-    condition: ClassVar[str] = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
-        "{table} cannot be created: its folder is not empty (it holds {example}) and is not a Delta table. {advice}"
-        "Choose another location, or clear the folder."
+    template = (
+        "{table} cannot be created: its folder is not empty (it has {example}) and is not a Delta table. "
+        "{advice}Choose another location, or clear the folder."
     )
     table: str
     example: str
     advice: str = ""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "42601")
 class TableInLocationError(DeltaAnalysisError):
-    """A new table's folder holds a Delta table that the catalog does not know by the new name."""
+    """The folder of a new table is a Delta table that the catalog does not have under the new name."""
 
-    condition: ClassVar[str] = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
-        "{table} cannot be created: a Delta table lies in its folder, {folder}, which the catalog does not know by "
-        "this name. To read that table by this name, run CREATE TABLE {table} USING delta LOCATION '{folder}'; for a "
-        "new table, choose another name or location, or clear the folder."
+    template = (
+        "{table} cannot be created: its folder {folder} is a Delta table that the catalog does not have under this "
+        "name. To read that table by this name, run CREATE TABLE {table} USING delta LOCATION '{folder}'; for a new "
+        "table, choose another name or location, or clear the folder."
     )
     table: str
     folder: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "42601")
 class LocationInTableError(DeltaAnalysisError):
-    """A new table's folder is a part of another Delta table."""
+    """The folder of a new table is inside another Delta table."""
 
-    condition: ClassVar[str] = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot be created: its folder belongs to the Delta table in {outer} (it is {part}). To change rows of "
-        "that table, name the table and say which rows, by WHERE or replaceWhere; to make a new table, choose another "
-        "folder."
+        "that table, name the table and select the rows by WHERE or replaceWhere; to create a new table, choose "
+        "another folder."
     )
     table: str
     outer: str
     part: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TABLE_LOCATION_MISMATCH", "42613")
 class TableLocationMismatchError(DeltaAnalysisError):
-    """A table was to be replaced, and put elsewhere at once."""
+    """A statement replaces a table and names another location."""
 
-    condition: ClassVar[str] = "DELTA_TABLE_LOCATION_MISMATCH"
-    sqlstate: ClassVar[str] = "42613"
-    template: ClassVar[str] = (
-        "{table} lies in {existing}, and {location} was given as its place. Leave the place out to replace the table "
-        "where it is, or drop the name first, or use another one."
+    template = (
+        "{table} is in {existing}, and its replacement has the location {location}. Leave the location out to replace "
+        "the table where it is, drop the table first, or use another name."
     )
     table: str
     location: str
     existing: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CREATE_TABLE_SCHEME_MISMATCH", "42KD7")
 class CreateTableMismatchError(DeltaAnalysisError):
-    """A table is declared one way and exists another way."""
+    """The declaration of a table does not match the existing table."""
 
-    condition: ClassVar[str] = "DELTA_CREATE_TABLE_SCHEME_MISMATCH"
-    sqlstate: ClassVar[str] = "42KD7"
-    template: ClassVar[str] = (
-        "{table} exists with another {what}: declared is {declared}, the table has {existing}. Leave the declaration "
-        "out to use the table as it is, or use createOrReplace."
+    template = (
+        "{table} exists with another {what}: the declaration has {declared}, the table has {existing}. Leave the "
+        "declaration out to use the table as it is, or use createOrReplace."
     )
     table: str
     what: str
@@ -141,109 +112,93 @@ class CreateTableMismatchError(DeltaAnalysisError):
     existing: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_EMPTY_DATA", "428GU")
 class EmptyTableSchemaError(DeltaAnalysisError):
-    """A table without columns."""
+    """A new table has no columns."""
 
-    condition: ClassVar[str] = "DELTA_EMPTY_DATA"
-    sqlstate: ClassVar[str] = "428GU"
-    template: ClassVar[str] = "{table} would have no columns. Give it a schema, or write a DataFrame that has one."
+    template = "{table} would have no columns. Give it a schema, or write a DataFrame that has one."
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_READ_TABLE_WITHOUT_COLUMNS", "428GU")
 class ReadWithoutColumnsError(DeltaAnalysisError):
-    """A table that was made without columns, and has got none since, was to be read."""
+    """A table without columns cannot be read."""
 
-    condition: ClassVar[str] = "DELTA_READ_TABLE_WITHOUT_COLUMNS"
-    sqlstate: ClassVar[str] = "428GU"
-    template: ClassVar[str] = (
-        "{table} has no columns to be read. Give it some by ALTER TABLE … ADD COLUMNS, or write rows with "
+    template = (
+        "{table} has no columns to read. Add some by ALTER TABLE … ADD COLUMNS, or write rows with "
         'option("mergeSchema", "true").'
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("PARSE_SYNTAX_ERROR", "42601")
 class InvalidIdentifierError(DeltaAnalysisError, ValueError):
-    """A table name that cannot be read."""
+    """A table name cannot be parsed."""
 
-    condition: ClassVar[str] = "PARSE_SYNTAX_ERROR"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
+    template = (
         "{identifier!r} is not a table name: {problem}. Write table, schema.table or catalog.schema.table, with "
-        "backticks around parts that hold other than letters, digits and _, or delta.`/path/to/table`."
+        "backticks around parts that have characters other than letters, digits and _, or delta.`/path/to/table`."
     )
     identifier: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("INVALID_SCHEMA_OR_RELATION_NAME", "42602")
 class InvalidTableNameError(DeltaAnalysisError, ValueError):
-    """A name that Spark's catalog takes for no new table."""
+    """Spark's catalog does not accept the name of a new table."""
 
-    condition: ClassVar[str] = "INVALID_SCHEMA_OR_RELATION_NAME"
-    sqlstate: ClassVar[str] = "42602"
-    template: ClassVar[str] = (
-        "{table} cannot be the name of a table: Spark's catalog takes names of the letters A to Z, digits and _ alone. "
-        "Choose another name, or write to a path."
+    template = (
+        "{table} cannot be the name of a table: Spark's catalog accepts only the letters A to Z, digits and _. Choose "
+        "another name, or write to a path."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_CATALOG", "0A000")
 class UnsupportedCatalogError(DeltaAnalysisError):
-    """A name in a catalog that Delta tables cannot be registered in."""
+    """A name is in a catalog that cannot register Delta tables."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_CATALOG"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
-        "{table} names the catalog {catalog}; anabranch keeps tables in the session's own catalog, spark_catalog, and "
-        "in catalogs of class delta.DeltaCatalog. Use a name there, or a path."
+    template = (
+        "{table} is a name in the catalog {catalog}; anabranch registers tables in the session's own catalog, "
+        "spark_catalog, and in catalogs of class delta.DeltaCatalog. Use a name there, or a path."
     )
     table: str
     catalog: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("SCHEMA_NOT_FOUND", "42704")
 class SchemaMissingError(DeltaAnalysisError):
-    """A table was to be made in a schema that is not there."""
+    """The schema of a new table does not exist."""
 
-    condition: ClassVar[str] = "SCHEMA_NOT_FOUND"
-    sqlstate: ClassVar[str] = "42704"
-    template: ClassVar[str] = "{table} cannot be made: there is no such schema. Run CREATE SCHEMA {schema} first."
+    template = "{table} cannot be created: its schema does not exist. Run CREATE SCHEMA {schema} first."
     table: str
     schema: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE", "428H2")
 class InvalidIdentityColumnError(DeltaAnalysisError, DeltaUnsupportedOperationError):
-    """An identity column of another type than BIGINT."""
+    """An identity column has a type other than BIGINT."""
 
-    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE"
-    sqlstate: ClassVar[str] = "428H2"
-    template: ClassVar[str] = "Identity column {column} is {column_type}; identity columns are BIGINT. Declare it so."
+    template = "Identity column {column} is {column_type}; identity columns are BIGINT. Declare it as BIGINT."
     column: str
     column_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP", "42611")
 class IdentityStepError(DeltaAnalysisError, ValueError):
-    """An identity column whose numbers would all be the same."""
+    """The step of an identity column is 0."""
 
-    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP"
-    sqlstate: ClassVar[str] = "42611"
-    template: ClassVar[str] = "Identity column {column} counts in steps of 0. Choose another step, such as 1 or -1."
+    template = (
+        "Identity column {column} has step 0, so all its numbers would be equal. Choose another step, such as 1 or -1."
+    )
     column: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED", "0AKDE")
 class DefaultsNotEnabledError(DeltaAnalysisError):
-    """A column was to get a default in a table that does not allow any."""
+    """A column gets a default in a table that does not support column defaults."""
 
-    condition: ClassVar[str] = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
-    sqlstate: ClassVar[str] = "0AKDE"
-    template: ClassVar[str] = (
+    template = (
         "Column {column} of {table} cannot have a default: the table does not support column defaults. Set the table "
         "property 'delta.feature.allowColumnDefaults' = 'supported' first."
     )
@@ -251,21 +206,19 @@ class DefaultsNotEnabledError(DeltaAnalysisError):
     column: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DROP_INCOMPLETE", "58030")
 class DropIncompleteError(DeltaError):
-    """The name of a table is gone, and some of its files could not be deleted."""
+    """DROP TABLE removed the table from the catalog and could not delete some of its files."""
 
-    condition: ClassVar[str] = "DELTA_DROP_INCOMPLETE"
-    sqlstate: ClassVar[str] = "58030"
     table: str
     folder: str
     path: str
-    """The first that could not be deleted."""
+    """The first file that could not be deleted."""
     cause: str
 
     def explain(self) -> str:
         return (
-            f"DROP TABLE took the name {self.table} away, and could not delete all files in {self.folder}, first "
+            f"DROP TABLE removed {self.table} from the catalog and could not delete all files in {self.folder}, first "
             f"{self.path}: {self.cause.rstrip('.')}. Allow files to be deleted there, and delete the folder."
         )
 
@@ -273,64 +226,52 @@ class DropIncompleteError(DeltaError):
 # Errors about CLONE.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_DEEP_CLONE", "0A000")
 class DeepCloneError(DeltaError):
-    """A clone that copies its source's files, which open Delta has not."""
+    """A deep clone, which copies the source's files. Open-source Delta does not have it either."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DEEP_CLONE"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
-        "{target} cannot be made by a deep clone: only SHALLOW CLONE (isShallow=True) is there. To have the files "
-        "copied, use CREATE TABLE … AS SELECT, or clone shallow and run OPTIMIZE, which writes new files."
+    template = (
+        "{target} cannot be created by a deep clone: only SHALLOW CLONE (isShallow=True) is supported. To copy the "
+        "files, use CREATE TABLE … AS SELECT, or clone shallow and run OPTIMIZE, which writes new files."
     )
     target: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CLONE_UNSUPPORTED_SOURCE", "0AKDC")
 class CloneSourceError(DeltaAnalysisError):
     """The source of a clone is not a table whose files a Delta log can name."""
 
-    condition: ClassVar[str] = "DELTA_CLONE_UNSUPPORTED_SOURCE"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
-        "{source} cannot be cloned: {found}. Clone a Delta table, or use CREATE TABLE … AS SELECT."
-    )
+    template = "{source} cannot be cloned: {found}. Clone a Delta table, or use CREATE TABLE … AS SELECT."
     source: str
     found: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_CLONE_TARGET", "22KD1")
 class CloneTargetError(DeltaAnalysisError, ValueError):
-    """The place for the clone is none."""
+    """A clone cannot be created at the given name or path."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_CLONE_TARGET"
-    sqlstate: ClassVar[str] = "22KD1"
-    template: ClassVar[str] = "{target} cannot become the clone: {problem}."
+    template = "{target} cannot be the target of the clone: {problem}."
     target: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_ARGUMENT", "22023")
 class CloneArgumentError(DeltaAnalysisError, ValueError):
-    """An argument of `DeltaTable.clone` has another type than it must have."""
+    """An argument of `DeltaTable.clone` has the wrong type."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_ARGUMENT"
-    sqlstate: ClassVar[str] = "22023"
-    template: ClassVar[str] = "{argument} needs to be {expected} but got '{found}'."
+    template = "{argument} needs to be {expected} but got '{found}'."
     argument: str
     expected: str
     found: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE", "0AKDC")
 class CloneOntoItselfError(DeltaAnalysisError):
-    """A table was to become a clone of itself."""
+    """A clone has the same table as source and target."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
-        "{table} cannot become a clone of itself. To go back to an older version of it, use RESTORE TABLE {table} TO "
-        "VERSION AS OF …."
+    template = (
+        "{table} cannot be a clone of itself. To go back to an older version, use RESTORE TABLE {table} TO VERSION AS "
+        "OF …."
     )
     table: str
 
@@ -338,62 +279,58 @@ class CloneOntoItselfError(DeltaAnalysisError):
 # Errors about RESTORE.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_RESTORE_FILES_MISSING", "55019")
 class RestoreFilesMissingError(DeltaAnalysisError):
-    """Files of the version to be restored are not in the storage any more."""
+    """Files of the version to be restored no longer exist."""
 
-    condition: ClassVar[str] = "DELTA_RESTORE_FILES_MISSING"
-    sqlstate: ClassVar[str] = "55019"
     table: str
     version: int
-    """The one to be restored."""
+    """The version to be restored."""
     num_missing: int
     examples: tuple[str, ...]
-    """A few of them: relative to the table, or absolute where they lie elsewhere."""
+    """A few missing files: relative to the table, or absolute where they are elsewhere."""
 
     def explain(self) -> str:
         shown = ", ".join(self.examples)
         more = "" if self.num_missing == len(self.examples) else ", …"
-        files = "1 file" if self.num_missing == 1 else f"{self.num_missing} files"
+        missing = "1 file of it no longer exists"
+        if self.num_missing != 1:
+            missing = f"{self.num_missing} files of it no longer exist"
         return (
-            f"{self.table} cannot be restored to version {self.version}: {files} of it are gone ({shown}{more}). "
-            "VACUUM removes what no version within delta.deletedFileRetentionDuration needs. Restore a newer version, "
-            "put the files back from a backup, or set spark.sql.files.ignoreMissingFiles to true to restore the rest: "
-            "reading will then fail at the missing files unless that setting stays."
+            f"{self.table} cannot be restored to version {self.version}: {missing} ({shown}{more}). VACUUM deletes "
+            "files that no version within delta.deletedFileRetentionDuration needs. Restore a newer version, put the "
+            "files back from a backup, or set spark.sql.files.ignoreMissingFiles to true to restore the rest: reading "
+            "will then fail at the missing files unless that setting stays."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION", "0AKDC")
 class RestoreBeyondRetentionError(DeltaAnalysisError):
-    """The version to be restored is so old that VACUUM may be taking its files at this moment."""
+    """The version to be restored is so old that a VACUUM that runs now may delete its files."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION"
-    sqlstate: ClassVar[str] = "0AKDC"
     table: str
     version: int
     retention_ms: int
     setting: str
-    """Turns the check off."""
+    """The setting that turns the check off."""
 
     def explain(self) -> str:
         hours = self.retention_ms / 3_600_000
         return (
             f"{self.table} cannot be restored to version {self.version}: it is older than "
-            f"delta.deletedFileRetentionDuration ({hours:g} hours), so a VACUUM that runs now may remove its files "
-            "while they are being restored. Restore a newer version, make the duration longer, or, where no VACUUM "
+            f"delta.deletedFileRetentionDuration ({hours:g} hours), so a VACUUM that runs now may delete its files "
+            "while they are being restored. Restore a newer version, make the duration longer, or, if no VACUUM "
             f"runs, set {self.setting} to false."
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CDC_NON_CONSTANT_ARGUMENT", "42K0H")
 class NonConstantArgumentError(DeltaAnalysisError, ValueError):
     """An argument of `table_changes` or `table_changes_by_path` depends on rows of the query."""
 
-    condition: ClassVar[str] = "DELTA_CDC_NON_CONSTANT_ARGUMENT"
-    sqlstate: ClassVar[str] = "42K0H"
-    template: ClassVar[str] = (
-        "{function} takes constants, and {expression} depends on rows of the query. Read the changes of all versions "
-        "that the rows may name, and join on _commit_version."
+    template = (
+        "The arguments of {function} must be constants, and {expression} depends on rows of the query. Read the "
+        "changes of all versions that the rows may name, and join on _commit_version."
     )
     function: str
     expression: str

@@ -11,12 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql.types import (
-    DateType,
-    IntegerType,
-    StringType,
-)
+from pyspark.sql.types import DateType, IntegerType, StringType
 
+from anabranch.predicates.calendar_conditions import day_condition, year_condition
 from anabranch.predicates.catalyst_terms import TEXT_MAX, VALUES, Term, name_of, type_of
 from anabranch.predicates.expressions import (
     EQ,
@@ -42,11 +39,10 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
-from anabranch.predicates.normalization import day_condition, year_condition
 from anabranch.protocol.time_zones import Zones
 
 NESTING_MAX = 100
-"""Conditions that nest deeper are not looked into."""
+"""Conditions that nest deeper become `Unknown`."""
 
 _OPERATORS = {
     "EqualTo": EQ,
@@ -57,25 +53,25 @@ _OPERATORS = {
     "GreaterThanOrEqual": GE,
 }
 _REDUNDANT = frozenset({"DynamicPruningExpression", "DynamicPruningSubquery", "BloomFilterMightContain"})
-"""Filters that the planner derives from a join: they leave out only rows that the join would."""
+"""Filters that the planner derives from a join: they leave out only rows that the join leaves out, too."""
 
 
 def from_catalyst(text: str, *, zones: Zones) -> Predicate:
-    """The condition in the names of its attributes; what is not understood becomes `Unknown`.
+    """The condition over the names of its attributes; parts that are not understood become `Unknown`.
 
-    `text` is what `delta.Conditions` writes: timestamps in UTC. `zones` has the rules of the JVM that wrote it.
+    `text` is written by `delta.Conditions`, with timestamps in UTC. `zones` has the rules of the JVM that wrote it.
     """
     try:
         nodes = json.loads(text)
         (root,) = _Reader(zones).read(nodes)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
-        # Another shape than any that Spark had so far. It may be anything, also something that asks other rows.
+        # No supported Spark writes this. It may be any condition, also one that depends on other rows.
         return Unknown(text[:TEXT_MAX], opaque=True)
     return root.predicate
 
 
 class _Reader:
-    """Builds terms from the last node to the first, so that children are there before their parent."""
+    """Builds terms from the last node to the first, so that children are built before their parent."""
 
     def __init__(self, zones: Zones) -> None:
         self._zones = zones
@@ -94,7 +90,7 @@ class _Reader:
         nesting = 1 + max((child.nesting for child in children), default=0)
         plain = Term(name=name, node=node, children=children, nesting=nesting)
         if name in ("And", "Or"):
-            # The planner builds a long list of conditions as a deep tree; flattened it is neither.
+            # The planner makes a deep tree of a long list of conditions; flattened, it has one level.
             join = conjunction if name == "And" else disjunction
             joined = join(child.predicate for child in children)
             nesting = max(child.nesting + (child.name != name) for child in children)
@@ -121,9 +117,9 @@ class _Reader:
         if name == "In":
             return _membership(children[0], [child.value for child in children[1:]])
         if name == "StartsWith":
-            return _beginning(children[0], children[1])
+            return _starts_with(children[0], children[1])
         if name == "Like":
-            return _pattern(term)
+            return _like(term)
         return None
 
 
@@ -141,7 +137,7 @@ def _comparison(operator: Operator, left: Term, right: Term, zones: Zones) -> Pr
 
 
 def _on_calendar(operator: Operator, term: Term, literal: Literal, zones: Zones) -> Predicate | None:
-    """`year(column)` and `CAST(column AS DATE)` against a constant."""
+    """`year(column)` or `CAST(column AS DATE)` compared with a constant."""
     inner = term.children[0] if term.name == "Year" else term
     to_date = inner.name == "Cast" and isinstance(type_of(inner.node["dataType"]), DateType)
     subject = inner.children[0] if to_date and inner.value is None else inner
@@ -156,7 +152,7 @@ def _on_calendar(operator: Operator, term: Term, literal: Literal, zones: Zones)
 
 
 def _substring(term: Term, literal: Literal) -> Predicate | None:
-    """The first letters of a column, compared with as many or fewer."""
+    """The first characters of a column, compared with a text of that length or less."""
     subject, position, length = (child.value for child in term.children)
     at_start = isinstance(position, Literal) and position.value in (0, 1)
     if not isinstance(subject, Column) or not at_start or not isinstance(length, Literal):
@@ -177,19 +173,21 @@ def _membership(subject: Term, values: Sequence[Column | Literal | None]) -> Pre
     return In(subject.value, tuple(literals))
 
 
-def _beginning(subject: Term, prefix: Term) -> Predicate | None:
+def _starts_with(subject: Term, prefix: Term) -> Predicate | None:
     texts = isinstance(subject.data_type, StringType) and isinstance(prefix.data_type, StringType)
     if not isinstance(subject.value, Column) or not isinstance(prefix.value, Literal) or not texts:
         return None
     return Truth(None) if prefix.value.value is None else StartsWith(subject.value, prefix.value.value)
 
 
-def _pattern(term: Term) -> Predicate | None:
-    """What of a pattern stands before its first wildcard; the rest is left to Spark."""
+def _like(term: Term) -> Predicate | None:
+    """A LIKE as a condition on the text before its first wildcard, and an unknown one for the rest."""
     pattern = term.children[1].value
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return None
     escape = str(term.node.get("escapeChar") or "\\")
     stem = re.split(f"[%_{re.escape(escape)}]", pattern.value, maxsplit=1)[0]
-    begins = _beginning(term.children[0], dataclasses.replace(term.children[1], value=Literal(stem, pattern.data_type)))
+    begins = _starts_with(
+        term.children[0], dataclasses.replace(term.children[1], value=Literal(stem, pattern.data_type))
+    )
     return None if not stem or begins is None else And((begins, Unknown(term.text, term.columns, term.opaque)))

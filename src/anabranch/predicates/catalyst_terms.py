@@ -1,4 +1,4 @@
-"""The nodes of Spark's expressions: which are columns and constants, of which type, and which ask more than the row."""
+"""The nodes of Spark's expressions: columns and constants with their types, and what depends on more than the row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal, Predicate, Truth, Unknown
-from anabranch.predicates.normalization import keeps_order, single
+from anabranch.predicates.literal_casts import keeps_order, nearest_float
 from anabranch.protocol import value_text
 from anabranch.protocol.time_zones import UTC
 
@@ -62,7 +62,7 @@ _OPAQUE = frozenset(
         "Uuid",
     }
 )
-"""No function of the row alone, or one that only its author knows to be."""
+"""Expressions that are not functions of the row alone, and users' functions, of which that is not known."""
 
 _TYPES: dict[str, DataType] = {
     "boolean": BooleanType(),
@@ -84,14 +84,14 @@ _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One node with its children, as far as it was understood."""
+    """One node with its children; what was not understood of it is None."""
 
     name: str
     node: dict[str, Any]
     children: tuple[Term, ...]
     value: Column | Literal | None = None
     data_type: DataType | None = None
-    """Of the value; None for types that are not compared by value, such as structs and text with a collation."""
+    """The type of `value`; None for types that are not compared by value, such as structs and text with a collation."""
     type_json: Any = None
     condition: Predicate | None = None
     nesting: int = 1
@@ -114,8 +114,8 @@ class Term:
 
     @property
     def opaque(self) -> bool:
-        told = (self.node.get(key) for key in ("deterministic", "isDeterministic", "udfDeterministic"))
-        return self.name in _OPAQUE or False in told or any(child.opaque for child in self.children)
+        deterministic = (self.node.get(key) for key in ("deterministic", "isDeterministic", "udfDeterministic"))
+        return self.name in _OPAQUE or False in deterministic or any(child.opaque for child in self.children)
 
     @property
     def predicate(self) -> Predicate:
@@ -130,7 +130,7 @@ class Term:
 
 
 def name_of(node: dict[str, Any]) -> str:
-    """The class without its package, so long as it is one of Spark's expressions."""
+    """The name of the node's class without its package; with `*` behind it for classes outside of Spark's package."""
     full = node["class"]
     inside = full.removeprefix(_PACKAGE)
     return inside if inside != full and "." not in inside else str(full.rsplit(".", 1)[-1]) + "*"
@@ -142,13 +142,13 @@ def _attribute(term: Term) -> Term:
 
 
 def _struct_field(term: Term) -> Term:
-    above = term.children[0]
-    if not isinstance(above.value, Column) or not isinstance(above.type_json, dict):
+    struct = term.children[0]
+    if not isinstance(struct.value, Column) or not isinstance(struct.type_json, dict):
         return term
-    field = above.type_json["fields"][term.node["ordinal"]]
+    field = struct.type_json["fields"][term.node["ordinal"]]
     return dataclasses.replace(
         term,
-        value=Column((*above.value.path, str(field["name"]))),
+        value=Column((*struct.value.path, str(field["name"]))),
         data_type=type_of(field["type"]),
         type_json=field["type"],
     )
@@ -166,7 +166,7 @@ def _literal(term: Term) -> Term:
 
 
 def _cast(term: Term) -> Term:
-    """A cast that only widens is the column itself; so is a NULL of another type."""
+    """A cast that only widens is treated as the column itself, and a NULL that is cast as a NULL of the new type."""
     inner, data_type = term.children[0], type_of(term.node["dataType"])
     if data_type is None:
         return term
@@ -179,7 +179,7 @@ def _cast(term: Term) -> Term:
 
 
 def _padding(term: Term) -> Term:
-    """A `char` column is always compared filled up with spaces, so the filling adds nothing."""
+    """Padding is treated as the `char` column itself, which is always compared as if filled up with spaces."""
     inner = term.children[0] if term.children else None
     if term.node.get("functionName", "readSidePadding") != "readSidePadding" or inner is None:
         return term
@@ -196,7 +196,7 @@ VALUES: dict[str, Callable[[Term], Term]] = {
 
 
 def type_of(kind: Any) -> DataType | None:
-    """The type that a node names; None for those whose values are not compared as such."""
+    """The type that a node names; None for types that are not compared by value."""
     if not isinstance(kind, str):
         return None
     match = _DECIMAL.fullmatch(kind)
@@ -204,7 +204,7 @@ def type_of(kind: Any) -> DataType | None:
 
 
 def _value_of(text: str, data_type: DataType) -> Any:
-    """A literal's text as the value it was; None where that cannot be told."""
+    """The value of a literal, from its text; None where the text does not determine it."""
     try:
         match data_type:
             case BooleanType():
@@ -212,7 +212,7 @@ def _value_of(text: str, data_type: DataType) -> Any:
             case ByteType() | ShortType() | IntegerType() | LongType():
                 return int(text)
             case FloatType():
-                return single(float(text))
+                return nearest_float(float(text))
             case DoubleType():
                 return float(text)
             case DecimalType():
@@ -227,7 +227,7 @@ def _value_of(text: str, data_type: DataType) -> Any:
             case TimestampNTZType():
                 return int(text) if text.lstrip("-").isdigit() else value_text.parse_local_micros(text)
             case _:
-                # Of a binary only its Java identity is written.
+                # The text of a binary is the identity of a Java object.
                 return None
     except (ValueError, KeyError, ArithmeticError):
         return None

@@ -1,8 +1,8 @@
-"""Conditions on rows, as frozen trees of what can be told about them without Spark.
+"""Conditions on rows, as frozen trees that can be evaluated without Spark.
 
-A predicate says of each row *true*, *false* or *NULL*, as in SQL; a filter keeps the row only when it is true.
-A tree built by `catalyst` or `sql` means exactly what its source means: whatever was not understood stands in it
-as `Unknown`, never as something weaker or stronger, so that a tree may be negated like any other.
+A predicate is *true*, *false* or *NULL* for each row, as in SQL; a filter keeps the row only when it is true.
+A tree means exactly what its source, a Spark expression or SQL, means: a part that was not understood is `Unknown`,
+never a weaker or stronger condition, so that any tree may be negated.
 
 Values compare as Spark compares them: NaN equals itself and is above all numbers, -0.0 equals 0.0,
 text compares by its UTF-8 bytes.
@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql.types import DataType
 
 ColumnPath = tuple[str, ...]
-"""A column, and below it the fields that lead to the one meant."""
+"""The name of a column, followed by the names of the fields inside it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Column:
 class Literal:
     """A constant.
 
-    `value` is what PySpark gives for `data_type`, with two exceptions that keep time zones out: a date is
+    `value` is what PySpark returns for `data_type`, with two exceptions that avoid time zones: a date is
     days since 1970-01-01, and both timestamp types are microseconds (since the Unix epoch, and since
-    1970-01-01 00:00 on the wall). None is NULL.
+    1970-01-01 00:00 of the wall clock). None is NULL.
     """
 
     value: Any
@@ -62,7 +62,7 @@ class Operator(enum.Enum):
 
     @property
     def mirrored(self) -> Operator:
-        """The operator that says the same with its sides exchanged."""
+        """The operator that means the same with its sides exchanged."""
         return _MIRRORED.get(self, self)
 
 
@@ -85,7 +85,7 @@ class Predicate:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Truth(Predicate):
-    """The same for every row; None is NULL."""
+    """A condition with the same value for every row; None is NULL."""
 
     value: bool | None
 
@@ -181,13 +181,13 @@ class Unknown(Predicate):
     columns: tuple[Column, ...] = ()
     """The columns it reads, as far as they were seen."""
     opaque: bool = False
-    """Not a function of the row alone: non-deterministic, or it asks other rows."""
+    """The condition is not a function of the row alone: it is non-deterministic, or depends on other rows."""
 
     __str__ = Predicate.__str__
 
 
 def conjunction(predicates: Iterable[Predicate]) -> Predicate:
-    """All of them at once; TRUE for none."""
+    """The predicates joined by AND; TRUE for none."""
     operands = tuple(_flattened(And, predicates))
     if len(operands) == 1:
         return operands[0]
@@ -195,14 +195,14 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate:
 
 
 def disjunction(predicates: Iterable[Predicate]) -> Predicate:
-    """Any of them; FALSE for none."""
+    """The predicates joined by OR; FALSE for none."""
     operands = tuple(_flattened(Or, predicates))
     if len(operands) == 1:
         return operands[0]
     return Or(operands) if operands else FALSE
 
 
-def walk(predicate: Predicate) -> Iterator[Predicate]:
+def nodes_of(predicate: Predicate) -> Iterator[Predicate]:
     """The predicate and everything below it."""
     pending = [predicate]
     while pending:
@@ -214,8 +214,8 @@ def walk(predicate: Predicate) -> Iterator[Predicate]:
             pending.append(node.operand)
 
 
-def columns_of(node: Predicate) -> tuple[Column, ...]:
-    """The columns that this one node names, those of its operands left out."""
+def columns_named_by(node: Predicate) -> tuple[Column, ...]:
+    """The columns that this node itself names, without those of its operands."""
     if isinstance(node, Comparison):
         return (node.left, node.right) if isinstance(node.right, Column) else (node.left,)
     if isinstance(node, IsNull | IsNotNull | In | StartsWith):
@@ -225,17 +225,17 @@ def columns_of(node: Predicate) -> tuple[Column, ...]:
 
 def references(predicate: Predicate) -> frozenset[ColumnPath]:
     """Every column the predicate reads, those of `Unknown` parts included."""
-    return frozenset(column.path for node in walk(predicate) for column in columns_of(node))
+    return frozenset(column.path for node in nodes_of(predicate) for column in columns_named_by(node))
 
 
 def is_exact(predicate: Predicate) -> bool:
     """Whether all of it was understood."""
-    return not any(isinstance(node, Unknown) for node in walk(predicate))
+    return not any(isinstance(node, Unknown) for node in nodes_of(predicate))
 
 
 def is_opaque(predicate: Predicate) -> bool:
     """Whether a part of it is no function of the row alone, so that rows of a commit cannot be judged by it."""
-    return any(isinstance(node, Unknown) and node.opaque for node in walk(predicate))
+    return any(isinstance(node, Unknown) and node.opaque for node in nodes_of(predicate))
 
 
 def _flattened(kind: type[And | Or], predicates: Iterable[Predicate]) -> Iterator[Predicate]:
@@ -246,17 +246,17 @@ def _flattened(kind: type[And | Or], predicates: Iterable[Predicate]) -> Iterato
             yield predicate
 
 
-def quoted(path: ColumnPath) -> str:
-    """The column as SQL writes it; plain names stay plain."""
+def column_text(path: ColumnPath) -> str:
+    """The column as SQL writes it, with backticks only where they are needed."""
     return ".".join(
         part if part.isascii() and part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in path
     )
 
 
 def operand_text(operand: Operand) -> str:
-    """The operand much as SQL writes it, with line breaks and quotes made harmless."""
+    """The operand much as SQL writes it, with line breaks and quotes escaped."""
     if isinstance(operand, Column):
-        return quoted(operand.path)
+        return column_text(operand.path)
     value, name = operand.value, operand.data_type.typeName()
     if value is None:
         return "NULL"

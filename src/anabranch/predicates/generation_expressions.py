@@ -1,7 +1,7 @@
-"""Generation expressions of partition columns that say, of each value, which values their source can have had.
+"""Generation expressions of partition columns whose values bound the values of another column.
 
-Only forms are known here of which that is certain. The jar knows the same, and no others matter: what is not known
-only spares no file.
+Only forms for which that is certain are recognised, the same ones as by Delta's jar. A column of another form lets no
+file be skipped, and does no harm.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pyspark.sql.types import (
 
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.predicates.sql_lexer import Token, TokenKind
-from anabranch.predicates.stored_sql_words import UnreadableTextError, tokens_of
+from anabranch.predicates.stored_sql_tokens import UnreadableTextError, tokens_of
 
 
 class Part(enum.Enum):
-    """What of its source a generated value is."""
+    """The part of its source that a generated value is."""
 
     VALUE = "all of it"
     DATE = "its date"
@@ -39,33 +39,33 @@ class Part(enum.Enum):
     DATE_BEGIN = "the first day of its year, quarter, month or week"
     MOMENT_BEGIN = "the first moment of its year, … or microsecond"
     TEXT = "its year, month, day and hour as digits"
-    PREFIX = "its first letters"
+    PREFIX = "its first characters"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """How the value of a partition column comes from one other column. NULL gives NULL, and nothing else does,
-    but that an empty text is stored as NULL.
+    """How the value of a partition column is computed from one other column. It is NULL only for NULL, except that an
+    empty text is stored as NULL.
     """
 
     part: Part
     source: ColumnPath
     source_type: DataType
     unit: str = ""
-    """Of `DATE_BEGIN` and `MOMENT_BEGIN`, as one of `YEAR`, `QUARTER`, `MONTH`, `WEEK`, `DAY` and so on."""
+    """The unit of `DATE_BEGIN` and `MOMENT_BEGIN`: one of `YEAR`, `QUARTER`, `MONTH`, `WEEK`, `DAY` and so on."""
     digits: re.Pattern[str] | None = None
-    """Of `TEXT`: what a value in the years 1600 to 9999 looks like, with groups `year`, `month`, `day`, `hour`."""
+    """The form of a `TEXT` in the years 1600 to 9999, with groups `year`, `month`, `day`, `hour`."""
 
 
 def derivation_of(text: str, data_type: DataType, schema: StructType) -> Derivation | None:
-    """What the expression of a column of this type says of another column; None where that is not one of the known."""
+    """How `text`, the expression of a column of this type, uses another column; None for forms not recognised."""
     try:
         return _derivation(tokens_of(text)[:-1], data_type, schema)
     except UnreadableTextError:
         return None
 
 
-_Found = tuple[ColumnPath, DataType]
+_SourceColumn = tuple[ColumnPath, DataType]
 _MOMENTS = (TimestampType, TimestampNTZType)
 _DATED = (DateType, *_MOMENTS)
 _UNITS = {
@@ -118,7 +118,7 @@ def _of_call(name: str, arguments: list[list[Token]], data_type: DataType, schem
     return None
 
 
-def _whole(source: _Found, data_type: DataType) -> Derivation | None:
+def _whole(source: _SourceColumn, data_type: DataType) -> Derivation | None:
     path, source_type = source
     ordered = isinstance(source_type, IntegralType | DateType | TimestampType | TimestampNTZType) or _is_text(
         source_type
@@ -128,13 +128,13 @@ def _whole(source: _Found, data_type: DataType) -> Derivation | None:
     return Derivation(part=Part.VALUE, source=path, source_type=source_type)
 
 
-def _date(source: _Found | None, data_type: DataType) -> Derivation | None:
+def _date(source: _SourceColumn | None, data_type: DataType) -> Derivation | None:
     if source is None or not isinstance(source[1], _DATED) or not isinstance(data_type, DateType):
         return None
     return Derivation(part=Part.DATE, source=source[0], source_type=source[1])
 
 
-def _field(part: Part, source: _Found | None, data_type: DataType) -> Derivation | None:
+def _field(part: Part, source: _SourceColumn | None, data_type: DataType) -> Derivation | None:
     if source is None or not isinstance(data_type, IntegerType | LongType):
         return None
     if part is Part.HOUR and not isinstance(source[1], _MOMENTS):
@@ -142,47 +142,47 @@ def _field(part: Part, source: _Found | None, data_type: DataType) -> Derivation
     return Derivation(part=part, source=source[0], source_type=source[1])
 
 
-def _formatted(source: _Found | None, pattern: str, data_type: DataType) -> Derivation | None:
+def _formatted(source: _SourceColumn | None, pattern: str, data_type: DataType) -> Derivation | None:
     match = _PATTERN.fullmatch(pattern)
     if match is None or source is None or not isinstance(source[1], _DATED) or not _is_text(data_type):
         return None
     digits = re.escape(pattern)
-    # Years of other lengths look otherwise; those before 1600 some sessions count by the older calendar.
+    # Years of other lengths are written otherwise; some sessions count those before 1600 by the Julian calendar.
     digits = digits.replace("yyyy", r"(?P<year>1[6-9]\d\d|[2-9]\d{3})")
     for letters, group in (("MM", "month"), ("dd", "day"), ("HH", "hour")):
         digits = digits.replace(letters, rf"(?P<{group}>\d\d)")
     return Derivation(part=Part.TEXT, source=source[0], source_type=source[1], digits=re.compile(digits, re.ASCII))
 
 
-def _prefix(source: _Found | None, position: list[Token], data_type: DataType) -> Derivation | None:
+def _prefix(source: _SourceColumn | None, position: list[Token], data_type: DataType) -> Derivation | None:
     from_first = [token.text for token in position] in (["0"], ["1"])
     if source is None or not from_first or not _is_text(source[1]) or not _is_text(data_type):
         return None
     return Derivation(part=Part.PREFIX, source=source[0], source_type=source[1])
 
 
-def _dated(tokens: list[Token], schema: StructType) -> _Found | None:
+def _dated(tokens: list[Token], schema: StructType) -> _SourceColumn | None:
     """A date or timestamp column, or the date of one."""
-    found = _column(tokens, schema)
-    if found is None:
+    column = _column(tokens, schema)
+    if column is None:
         inner = _derivation(tokens, DateType(), schema)
         return (inner.source, inner.source_type) if inner and inner.part is Part.DATE else None
-    return found if isinstance(found[1], _DATED) else None
+    return column if isinstance(column[1], _DATED) else None
 
 
-def _column(tokens: list[Token], schema: StructType) -> _Found | None:
-    """The column that these names lead to, and its type."""
+def _column(tokens: list[Token], schema: StructType) -> _SourceColumn | None:
+    """The column that the tokens name, and its type; None if they are something else."""
     names = [token.name for token in tokens[::2]]
     dots = all(token.is_symbol(".") for token in tokens[1::2])
     words = all(token.kind in (TokenKind.WORD, TokenKind.QUOTED_NAME) for token in tokens[::2])
     path = _find_path(schema, tuple(names)) if tokens and len(tokens) % 2 and dots and words else None
     if path is None:
         return None
-    below: DataType = schema
+    data_type: DataType = schema
     for name in path:
-        assert isinstance(below, StructType)
-        below = below[name].dataType
-    return path, below
+        assert isinstance(data_type, StructType)
+        data_type = data_type[name].dataType
+    return path, data_type
 
 
 def _is_text(data_type: DataType) -> bool:
@@ -190,7 +190,7 @@ def _is_text(data_type: DataType) -> bool:
 
 
 def _text(tokens: list[Token]) -> str:
-    """What a plain string says; empty for anything else."""
+    """The text of a plain string literal; empty for anything else."""
     if len(tokens) != 1 or tokens[0].kind is not TokenKind.STRING or tokens[0].text[:1] != "'":
         return ""
     inner = tokens[0].text[1:-1]
@@ -198,39 +198,39 @@ def _text(tokens: list[Token]) -> str:
 
 
 def _arguments(tokens: list[Token]) -> list[list[Token]]:
-    found: list[list[Token]] = [[]]
+    arguments: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
         depth += token.is_symbol("(") - token.is_symbol(")")
         if token.is_symbol(",") and depth == 0:
-            found.append([])
+            arguments.append([])
         else:
-            found[-1].append(token)
-    return found
+            arguments[-1].append(token)
+    return arguments
 
 
 def _closes_at(tokens: list[Token], opening: int) -> int:
-    """Where the parenthesis is closed again; the length where it is not."""
+    """The index at which the parenthesis is closed; the number of tokens where it is not."""
     depth = 0
-    for place in range(opening, len(tokens)):
-        depth += tokens[place].is_symbol("(") - tokens[place].is_symbol(")")
+    for index in range(opening, len(tokens)):
+        depth += tokens[index].is_symbol("(") - tokens[index].is_symbol(")")
         if depth == 0:
-            return place
+            return index
     return len(tokens)
 
 
 def _find_path(schema: StructType, path: ColumnPath) -> ColumnPath | None:
-    """The path in the schema's own spelling."""
-    found: list[str] = []
-    below: DataType = schema
+    """`path` as the schema spells it; None where it names no field, or several."""
+    spelled: list[str] = []
+    data_type: DataType = schema
     for part in path:
-        if not isinstance(below, StructType):
+        if not isinstance(data_type, StructType):
             return None
-        names = [name for name in below.names if name == part] or [
-            name for name in below.names if name.casefold() == part.casefold()
+        names = [name for name in data_type.names if name == part] or [
+            name for name in data_type.names if name.casefold() == part.casefold()
         ]
         if len(names) != 1:
             return None
-        found.append(names[0])
-        below = below[names[0]].dataType
-    return tuple(found)
+        spelled.append(names[0])
+        data_type = data_type[names[0]].dataType
+    return tuple(spelled)

@@ -1,6 +1,6 @@
 """SQL text as tokens, by the rules of Spark's own lexer.
 
-Nothing of the text is lost: `scan` gives spaces and comments too, and its pieces joined are the text.
+Nothing of the text is lost: `scan` yields spaces and comments too, and its tokens joined are the text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class TokenKind(enum.Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"
     """A keyword, or a name without quotes."""
@@ -24,7 +24,7 @@ class TokenKind(enum.Enum):
     COMMENT = "comment"
     UNFINISHED = "unfinished string, name or comment"
     END = "end of the text"
-    """Of those who want one behind the last; `scan` gives none."""
+    """A token that callers may put after the last one; `scan` yields none."""
 
 
 class Token(NamedTuple):
@@ -32,9 +32,9 @@ class Token(NamedTuple):
 
     kind: TokenKind
     text: str
-    """As it was written, quotes included."""
+    """The text as written, quotes included."""
     start: int
-    """Position of its first character in the statement."""
+    """The position of its first character in the statement."""
 
     @property
     def end(self) -> int:
@@ -43,7 +43,7 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """In capitals, for comparing with keywords; empty for all but words."""
+        """The text in capitals, for comparing with keywords; empty for all but words."""
         return self.text.upper() if self.kind is TokenKind.WORD else ""
 
     @property
@@ -53,7 +53,7 @@ class Token(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As a name, without quotes."""
+        """The text as a name, without backticks."""
         return self.text[1:-1].replace("``", "`") if self.kind is TokenKind.QUOTED_NAME else self.text
 
     def is_symbol(self, text: str) -> bool:
@@ -61,8 +61,8 @@ class Token(NamedTuple):
         return self.kind is TokenKind.SYMBOL and self.text == text
 
 
-_MEANS_NOTHING = (TokenKind.SPACE, TokenKind.COMMENT)
-# Possessive repetition: text that does not match is given up at once, however long it is.
+_INSIGNIFICANT = (TokenKind.SPACE, TokenKind.COMMENT)
+# Possessive repetition: a text that does not match fails without backtracking, however long it is.
 _PATTERNS = (
     (TokenKind.SPACE, r"\s++"),
     # A backslash at the end of the line carries the comment on.
@@ -80,14 +80,14 @@ _PATTERNS = (
     (TokenKind.SYMBOL, r"<=>|>>>|\|\||\|>|<>|<=|>=|!=|!>|!<|==|=>|->|::|<<|>>"),
     (TokenKind.SYMBOL, r"."),
 )
-_ONE_TOKEN = re.compile("|".join(f"(?P<k{place}>{pattern})" for place, (_, pattern) in enumerate(_PATTERNS)), re.DOTALL)
-_KINDS = {f"k{place}": kind for place, (kind, _) in enumerate(_PATTERNS)}
+_ONE_TOKEN = re.compile("|".join(f"(?P<k{index}>{pattern})" for index, (_, pattern) in enumerate(_PATTERNS)), re.DOTALL)
+_KINDS = {f"k{index}": kind for index, (kind, _) in enumerate(_PATTERNS)}
 _COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 _HINT = "/*+"
 
 
 def scan(text: str) -> Iterator[Token]:
-    """Every piece of `text`, in order."""
+    """The tokens of `text` in order, spaces and comments included."""
     at = 0
     while at < len(text):
         token = _bracketed(text, at) if text.startswith("/*", at) else _plain(text, at)
@@ -96,13 +96,13 @@ def scan(text: str) -> Iterator[Token]:
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of `text` that mean something; an unfinished one, if there is one, is the last."""
-    return [token for token in scan(text) if token.kind not in _MEANS_NOTHING]
+    """The tokens of `text` without spaces and comments; an unfinished one, if there is one, is the last."""
+    return [token for token in scan(text) if token.kind not in _INSIGNIFICANT]
 
 
 def first_word(text: str) -> str:
     """The word that `text` begins with, in capitals; empty where it begins with something else."""
-    return next((token.word for token in scan(text) if token.kind not in _MEANS_NOTHING), "")
+    return next((token.word for token in scan(text) if token.kind not in _INSIGNIFICANT), "")
 
 
 def _plain(text: str, at: int) -> Token:
@@ -113,7 +113,7 @@ def _plain(text: str, at: int) -> Token:
 
 
 def _bracketed(text: str, at: int) -> Token:
-    """A comment, in which others may nest. What is a hint to Spark is one to nobody here."""
+    """The comment at `at`, in which others may nest, or an optimizer hint, which counts as a comment."""
     if text.startswith(_HINT, at):
         end = text.find("*/", at)
         return Token(TokenKind.COMMENT, text[at : end + 2], at) if end >= 0 else Token(TokenKind.SYMBOL, "/*", at)
@@ -128,7 +128,7 @@ def _bracketed(text: str, at: int) -> Token:
             return Token(TokenKind.COMMENT, text[at:end], at)
 
 
-# What a string of SQL means, and values as SQL that can mean nothing else.
+# The value of a string literal, and a literal for a value.
 
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([01][0-7]{2})|(.))|(['\"])\5", re.DOTALL)
@@ -138,7 +138,7 @@ _RAW = ("r'", 'r"')
 
 
 def string_value(written: str) -> str:
-    """The text that a string literal stands for."""
+    """The value of a string literal."""
     if written[:2].lower() in _RAW:
         return written[2:-1]
     if written.startswith("$"):
@@ -157,13 +157,13 @@ def string_value(written: str) -> str:
             return _character(int(short or long, 16))
         return _SPECIAL.get(plain, plain)
 
-    found = _ESCAPE.sub(meaning, written[1:-1])
+    unescaped = _ESCAPE.sub(meaning, written[1:-1])
     # Two escapes may be the halves of one character, as Java counts them.
-    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def string_literal(text: str) -> str:
-    """SQL that means exactly `text`, whatever the session's settings say about escapes and variables."""
+    """SQL for exactly `text`, under all settings of the session about escapes and variables."""
     if _PLAIN.fullmatch(text) and text.isascii():
         return f"'{text}'"
     return f"CAST(X'{text.encode().hex()}' AS STRING)"

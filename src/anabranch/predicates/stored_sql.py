@@ -1,9 +1,9 @@
 """SQL that a table's metadata holds: constraints, generated columns, defaults.
 
-Whoever can write a table's log decides what stands there, and Spark runs any built-in function for whoever hands it
-text, `reflect` among them. So such text never reaches Spark. It is read token by token, every word must be known, and
-Spark gets what is put together from the tokens anew, with all names in backticks. A general SQL parser is no
-substitute: wherever it and Spark cut a text differently, it would vouch for something that Spark does not see.
+Anybody who can write a table's log decides what this SQL is, and Spark runs any built-in function in it, such as
+`reflect`. So the text never reaches Spark. It is read token by token, every word must be an allowed one, and Spark gets
+a text rebuilt from the tokens, with all names in backticks. A general SQL parser is no substitute: where it and Spark
+tokenize a text differently, it would check something else than Spark executes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from pyspark.sql.types import DataType, StructType
 from anabranch.errors.constraints import UntrustedExpressionError
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.predicates.sql_lexer import Token, TokenKind
-from anabranch.predicates.stored_sql_bounds import COLUMN_SIZE, Growth, check_arguments, check_operator
+from anabranch.predicates.stored_sql_bounds import COLUMN_SIZE, SizeEstimate, check_arguments, check_operator
+from anabranch.predicates.stored_sql_tokens import UnreadableTextError, tokens_of
+from anabranch.predicates.stored_sql_types import TypeReader
 from anabranch.predicates.stored_sql_words import (
     CASE_WORDS,
     CASTS,
@@ -32,9 +34,6 @@ from anabranch.predicates.stored_sql_words import (
     TYPED_LITERALS,
     UNIT_ALWAYS_FIRST,
     UNITS,
-    TypeReader,
-    UnreadableTextError,
-    tokens_of,
 )
 
 TEXT_CHARACTERS_MAX = 1 << 16
@@ -43,26 +42,26 @@ NESTING_MAX = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredExpression:
-    """An expression that may be handed to Spark."""
+    """An expression that is safe to hand to Spark."""
 
     text: str
-    """As it stands in the metadata, for people."""
+    """The expression as in the metadata, for messages."""
     sql: str
-    """The same, put together from known words and quoted names."""
+    """The same, rebuilt from allowed words and quoted names."""
     columns: tuple[ColumnPath, ...]
-    """What it reads, spelled as in the schema; each once."""
+    """The columns that it reads, spelled as in the schema, without duplicates."""
     functions: frozenset[str]
-    """Those that it calls, clocks without parentheses included, in lower case."""
+    """The functions that it calls, clocks without parentheses included, in lower case."""
     table: str
     owner: str
-    """Both for messages."""
+    """What the expression belongs to, such as a constraint. This and `table` are for messages."""
 
 
 def read_stored_sql(text: str, schema: StructType, *, table: str, owner: str) -> StoredExpression:
-    """The expression that `text` is, over columns of `schema`.
+    """The expression `text` over columns of `schema`.
 
-    `owner` says in messages whose it is. Raises `UntrustedExpressionError` for anything but operators and known
-    built-in functions of these columns: no subquery, no other function, no aggregate, no window.
+    `owner` says in messages what it belongs to. Raises `UntrustedExpressionError` for anything but operators and
+    allowed built-in functions of these columns: no subquery, no other function, no aggregate, no window.
     """
     try:
         if len(text) > TEXT_CHARACTERS_MAX:
@@ -70,8 +69,8 @@ def read_stored_sql(text: str, schema: StructType, *, table: str, owner: str) ->
         reader = _Reader(tokens_of(text), schema)
         reader.read()
         if "${" in "".join(reader.out):
-            # Before Spark parses a text it puts settings, system properties and environment variables in such places,
-            # also within quotes: a default could carry a secret of this machine into the table.
+            # Before Spark parses a text it replaces such references by settings, system properties and environment
+            # variables, also within quotes: a default could carry a secret of this machine into the table.
             raise UnreadableTextError("it holds ${, where Spark would put a variable of the session or the machine")
     except UnreadableTextError as error:
         raise UntrustedExpressionError(
@@ -89,18 +88,18 @@ def read_stored_sql(text: str, schema: StructType, *, table: str, owner: str) ->
 
 
 class _Reader:
-    """Goes through the tokens once and writes down those that are known."""
+    """Reads the tokens once and rebuilds the expression from those that are allowed."""
 
     def __init__(self, tokens: list[Token], schema: StructType) -> None:
         self._tokens = tokens
         self._schema = schema
         self._at = 0
         self._calls: list[str] = []
-        """For every parenthesis that is open, the function it belongs to; empty for none. `[` is `[`."""
-        self._growth = Growth()
+        """The functions to which the open parentheses belong; empty for one of no function, `[` for a bracket."""
+        self._size = SizeEstimate()
         self._cases = 0
         self._parameters: set[str] = set()
-        """Of lambda functions."""
+        """The parameters of lambda functions, in lower case."""
         self.out: list[str] = []
         self.columns: list[ColumnPath] = []
         self.functions: set[str] = set()
@@ -118,18 +117,18 @@ class _Reader:
         return self._tokens[self._at]
 
     def _is(self, ahead: int, *texts: str) -> bool:
-        """Whether the token so many places ahead is one of these signs."""
-        place = self._at + ahead
-        return place < len(self._tokens) and any(self._tokens[place].is_symbol(text) for text in texts)
+        """Whether the token `ahead` tokens further is one of these symbols."""
+        index = self._at + ahead
+        return index < len(self._tokens) and any(self._tokens[index].is_symbol(text) for text in texts)
 
     def _kind(self, ahead: int) -> TokenKind:
-        place = self._at + ahead
-        return self._tokens[place].kind if place < len(self._tokens) else TokenKind.END
+        index = self._at + ahead
+        return self._tokens[index].kind if index < len(self._tokens) else TokenKind.END
 
     def _take(self, text: str | None = None) -> None:
         self.out.append(self._here.text if text is None else text)
         if self._here.kind is not TokenKind.SYMBOL:
-            self._growth.add(len(self._here.text))
+            self._size.add(len(self._here.text))
         self._at += 1
 
     def _step(self) -> None:
@@ -141,70 +140,70 @@ class _Reader:
             case TokenKind.NUMBER:
                 self._take()
             case TokenKind.SYMBOL:
-                self._sign()
+                self._symbol()
             case TokenKind.QUOTED_NAME:
                 self._name()
             case _:
                 self._word()
 
-    def _sign(self) -> None:
-        sign = self._here.text
-        if sign in "([":
+    def _symbol(self) -> None:
+        symbol = self._here.text
+        if symbol in "([":
             if len(self._calls) >= NESTING_MAX:
                 raise UnreadableTextError(f"it nests deeper than {NESTING_MAX} levels")
-            if sign == "(" and self._lambda_parameters():
+            if symbol == "(" and self._lambda_parameters():
                 return
-            self._calls.append("" if sign == "(" else sign)
-            self._growth.opened("")
-        elif sign in ")]":
+            self._calls.append("" if symbol == "(" else symbol)
+            self._size.open("")
+        elif symbol in ")]":
             opened = self._calls.pop() if self._calls else None
-            if opened is None or (opened == "[") != (sign == "]"):
+            if opened is None or (opened == "[") != (symbol == "]"):
                 raise UnreadableTextError("its parentheses do not match")
-            self._growth.closed()
-        elif sign == ",":
-            self._growth.next_argument()
-        elif sign == "||":
-            self._growth.check_gathers(sign)
-        elif sign == ".":
+            self._size.close()
+        elif symbol == ",":
+            self._size.next_argument()
+        elif symbol == "||":
+            self._size.check_not_in_aggregation(symbol)
+        elif symbol == ".":
             self._field()
             return
-        elif sign in (":", "=>"):
-            raise UnreadableTextError(f"{sign} stands where no operator is")
-        elif sign == "->":
-            raise UnreadableTextError("-> stands where no function takes a function")
-        elif sign == "*" and (not self.out or self.out[-1] in ("(", ",")):
-            raise UnreadableTextError("* cannot stand for all columns")
+        elif symbol in (":", "=>"):
+            raise UnreadableTextError(f"{symbol} is used where no operator can be")
+        elif symbol == "->":
+            raise UnreadableTextError("-> is used where no function takes a lambda")
+        elif symbol == "*" and (not self.out or self.out[-1] in ("(", ",")):
+            raise UnreadableTextError("* cannot be used for all columns")
         self._take()
-        if sign == "::":
+        if symbol == "::":
             self._type()
 
     def _field(self) -> None:
-        """A field of what comes before."""
+        """A dot and the name of a field."""
         if self._kind(1) not in (TokenKind.WORD, TokenKind.QUOTED_NAME) or self._is(2, "("):
-            raise UnreadableTextError("a dot must stand before the name of a field")
+            raise UnreadableTextError("a dot must be followed by the name of a field")
         self._take()
         self._take(_quoted(self._here.name))
 
     def _lambda_parameters(self) -> bool:
-        """`(x, y) ->`"""
+        """The parameters `(x, y) ->` of a lambda; False if the parenthesis begins something else."""
         names: list[str] = []
-        place = 1
-        while self._kind(place) in (TokenKind.WORD, TokenKind.QUOTED_NAME) and self._is(place + 1, ",", ")"):
-            names.append(self._tokens[self._at + place].name)
-            place += 2
-            if self._is(place - 1, ")"):
+        ahead = 1
+        while self._kind(ahead) in (TokenKind.WORD, TokenKind.QUOTED_NAME) and self._is(ahead + 1, ",", ")"):
+            names.append(self._tokens[self._at + ahead].name)
+            ahead += 2
+            if self._is(ahead - 1, ")"):
                 break
-        if not names or not self._is(place - 1, ")") or not self._is(place, "->"):
+        if not names or not self._is(ahead - 1, ")") or not self._is(ahead, "->"):
             return False
         self._check_takes_function()
         self._parameters |= {name.lower() for name in names}
         self.out.append(f"({', '.join(map(_quoted, names))}) ->")
-        self._at += place + 1
+        self._at += ahead + 1
         return True
 
     def _check_takes_function(self) -> None:
         if not self._calls or self._calls[-1] in ("", "["):
-            raise UnreadableTextError("-> stands where no function takes a function")
+            raise UnreadableTextError("-> is used where no function takes a lambda")
 
     def _word(self) -> None:
         upper = self._here.word
@@ -236,7 +235,7 @@ class _Reader:
             return self._cases > 0
         if upper in ("CASE", "END"):
             return self._case(upper)
-        found = {
+        by_context = {
             "ESCAPE": self._kind(1) is TokenKind.STRING,
             "DISTINCT": before in ("IS", "NOT"),
             "FROM": before == "DISTINCT" or (context in TAKES_FROM and before not in ("(", ",")),
@@ -244,8 +243,8 @@ class _Reader:
             "PLACING": context == "overlay",
             "AS": context in CASTS,
         }
-        if upper in found:
-            return found[upper]
+        if upper in by_context:
+            return by_context[upper]
         if upper in QUANTIFIERS:
             return before in ("LIKE", "ILIKE") and self._is(1, "(")
         first = before == "(" and bool(context) and not self._is(1, ".", "(")
@@ -255,7 +254,7 @@ class _Reader:
         )
 
     def _unit_follows(self, context: str) -> bool:
-        """Whether what follows shows that this is a unit and no column of its name."""
+        """Whether the next tokens show that this is a unit, not a column of its name."""
         if context == "extract":
             return self._tokens[self._at + 1].word == "FROM"
         if not self._is(1, ",") or self._here.word not in UNITS:
@@ -285,8 +284,8 @@ class _Reader:
             raise UnreadableTextError(f"it nests deeper than {NESTING_MAX} levels")
         self._calls.append(name)
         self._take()
-        self._growth.opened(name)
-        self._growth.length(length)
+        self._size.open(name)
+        self._size.add_length(length)
 
     def _interval(self) -> None:
         self._take("INTERVAL")
@@ -307,7 +306,7 @@ class _Reader:
         self._at = reader.at
 
     def _name(self) -> None:
-        """A column with its fields, or a parameter."""
+        """A column with its fields, or a parameter of a lambda."""
         if self._is(1, "("):
             raise UnreadableTextError("a name in backticks cannot be called as a function")
         if self._is(1, "->"):
@@ -317,11 +316,13 @@ class _Reader:
             self._at += 2
             return
         path = self._path()
-        self._growth.add(COLUMN_SIZE)
+        self._size.add(COLUMN_SIZE)
         if path is not None:
             self.columns.append(path)
         elif not self._is_parameter():
-            raise UnreadableTextError(f"{self._here.text} is no column of the table and no word that a table may use")
+            raise UnreadableTextError(
+                f"{self._here.text} is not a column of the table, nor a word that a table may use"
+            )
         self._take(_quoted(self._here.name))
 
     def _is_parameter(self) -> bool:
@@ -330,30 +331,30 @@ class _Reader:
     def _path(self) -> ColumnPath | None:
         """The column that begins here, as far down as structs go, in the schema's spelling.
 
-        For a parameter that hides a column this is the column: read or not, the expression names it.
+        For a parameter with the name of a column this is the column, although the expression does not read it.
         """
-        found: list[str] = []
-        below: DataType = self._schema
-        place = 0
-        while isinstance(below, StructType):
-            spelled = _spelled(below, self._tokens[self._at + place].name)
+        path: list[str] = []
+        data_type: DataType = self._schema
+        ahead = 0
+        while isinstance(data_type, StructType):
+            spelled = _spelled(data_type, self._tokens[self._at + ahead].name)
             if spelled is None:
-                if found and not self._is_parameter():
-                    missing = self._tokens[self._at + place].name
-                    raise UnreadableTextError(f"{'.'.join(found)} has no field {missing}")
+                if path and not self._is_parameter():
+                    missing = self._tokens[self._at + ahead].name
+                    raise UnreadableTextError(f"{'.'.join(path)} has no field {missing}")
                 return None
-            found.append(spelled)
-            below = below[spelled].dataType
-            if not self._is(place + 1, ".") or self._kind(place + 2) not in (TokenKind.WORD, TokenKind.QUOTED_NAME):
+            path.append(spelled)
+            data_type = data_type[spelled].dataType
+            if not self._is(ahead + 1, ".") or self._kind(ahead + 2) not in (TokenKind.WORD, TokenKind.QUOTED_NAME):
                 break
-            place += 2
-        return tuple(found)
+            ahead += 2
+        return tuple(path)
 
 
 def _spelled(struct: StructType, name: str) -> str | None:
     if name in struct.names:
         return name
-    return next((known for known in struct.names if known.lower() == name.lower()), None)
+    return next((field_name for field_name in struct.names if field_name.lower() == name.lower()), None)
 
 
 def _quoted(name: str) -> str:

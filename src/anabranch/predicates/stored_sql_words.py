@@ -1,19 +1,16 @@
-"""The words that SQL in a table's metadata may be made of. Whatever is not here is refused."""
+"""The words that SQL in a table's metadata may use. All others are refused."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import Final
 
-from anabranch.predicates.sql_lexer import Token, TokenKind, tokenize
 
-
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The words of a text that spaces separate."""
     return frozenset(text.split())
 
 
-FUNCTIONS: Final = _words(
+FUNCTIONS: Final = words(
     """
     abs acos acosh asin asinh atan atan2 atanh bin bround cbrt ceil ceiling conv cos cosh cot degrees e exp
     expm1 factorial floor greatest hypot least ln log log10 log1p log2 mod negative pi pmod positive pow power
@@ -42,12 +39,12 @@ FUNCTIONS: Final = _words(
     zip_with is_variant_null parse_json try_parse_json try_variant_get variant_get
     """
 )
-"""Built-in functions of the row alone, but for the clock. None of them runs code, reads files or asks the catalog;
-`sequence`, `array_repeat`, `repeat` and `space` are left out because a short text makes them fill the memory, and
-`stored_sql_bounds` bounds those that could do so too."""
+"""Built-in functions of the row alone, and clocks. None of them runs code, reads files or uses the catalog.
+`sequence`, `array_repeat`, `repeat` and `space` are left out because a short text makes them fill the memory;
+`stored_sql_bounds` limits others that could."""
 
 CLOCKS: Final = frozenset({"current_date", "current_timestamp", "localtimestamp"})
-"""May stand without parentheses."""
+"""Functions that may be called without parentheses."""
 
 CASTS: Final = frozenset({"cast", "try_cast"})
 TAKES_FROM: Final = frozenset({"extract", "substr", "substring", "trim", "overlay"})
@@ -56,158 +53,30 @@ TAKES_UNIT_FIRST: Final = frozenset({"extract", "timestampadd", "timestampdiff",
 UNIT_ALWAYS_FIRST: Final = frozenset({"timestampadd", "timestampdiff", "dateadd"})
 TRIM_SIDES: Final = frozenset({"BOTH", "LEADING", "TRAILING"})
 
-OPERATORS: Final = _words(
+OPERATORS: Final = words(
     """
     AND OR NOT IN IS BETWEEN LIKE ILIKE RLIKE REGEXP DIV
     """
 )
 CONSTANTS: Final = frozenset({"NULL", "TRUE", "FALSE"})
 QUANTIFIERS: Final = frozenset({"ANY", "SOME", "ALL"})
-"""Behind LIKE and ILIKE."""
+"""Words that may follow LIKE and ILIKE."""
 CASE_WORDS: Final = frozenset({"WHEN", "THEN", "ELSE"})
 
 TYPED_LITERALS: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "X"})
-UNITS: Final = _words(
+UNITS: Final = words(
     """
     YEAR YEARS QUARTER QUARTERS MONTH MONTHS WEEK WEEKS DAY DAYS DAYOFYEAR HOUR HOURS MINUTE MINUTES SECOND
     SECONDS MILLISECOND MILLISECONDS MICROSECOND MICROSECONDS
     """
 )
 FIELDS: Final = UNITS | frozenset(["YEAROFWEEK", "DAYOFWEEK", "DAYOFWEEK_ISO", "DOW", "DOW_ISO", "DOY", "EPOCH"])
-"""What `extract` takes out."""
+"""The fields that `extract` can return."""
 
-TYPES: Final = _words(
+TYPES: Final = words(
     """
     BIGINT BINARY BOOLEAN BYTE DATE DEC DECIMAL DOUBLE FLOAT INT INTEGER LONG NUMERIC REAL SHORT SMALLINT STRING
     TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TINYINT CHAR CHARACTER VARCHAR VARIANT
     """
 )
 TYPES_WITH_LENGTH: Final = frozenset({"DEC", "DECIMAL", "NUMERIC", "CHAR", "CHARACTER", "VARCHAR"})
-
-
-# SQL text as tokens, cut exactly where Spark cuts it.
-
-
-_SYMBOLS: Final = _words("<=> => <= >= <> != == || -> :: - = < > + * / % & | ^ ~ ! ( ) [ ] . , :")
-_ESCAPED: Final = re.compile(r"\\.|\"\"|'", re.DOTALL)
-
-
-class UnreadableTextError(ValueError):
-    """Text that holds something no expression holds. The message says what."""
-
-    def __init__(self, message: str, *, function: str | None = None) -> None:
-        super().__init__(message)
-        self.function = function
-        """The function that no table may call, in lower case, where it is one."""
-
-
-def tokens_of(text: str) -> list[Token]:
-    """All tokens, then one of kind END. Raises `UnreadableTextError`."""
-    found = [_checked(part, text) for token in tokenize(text) for part in _parts(token)]
-    return [*found, Token(TokenKind.END, "", len(text))]
-
-
-def _parts(token: Token) -> list[Token]:
-    """The token; of two that stand together in nested types, as `>>`, each."""
-    if token.kind is not TokenKind.SYMBOL or token.text in _SYMBOLS:
-        return [token]
-    return [Token(token.kind, text, token.start + place) for place, text in enumerate(token.text)]
-
-
-def _checked(token: Token, text: str) -> Token:
-    match token.kind:
-        case TokenKind.STRING if token.text[0] == '"':
-            # Whether these quote text or a name is up to a setting of the session; in a table they mean text.
-            return token._replace(text=f"'{_ESCAPED.sub(_in_single_quotes, token.text[1:-1])}'")
-        case TokenKind.STRING:
-            readable = token.text[0] in "'rR"
-        case TokenKind.SYMBOL:
-            readable = token.text in _SYMBOLS
-        case TokenKind.WORD:
-            readable = not token.text[0].isdigit()
-        case TokenKind.QUOTED_NAME:
-            readable = token.name != ""
-        case _:
-            readable = token.kind is TokenKind.NUMBER
-    if not readable:
-        raise UnreadableTextError(f"it cannot be read from {text[token.start : token.start + 20]!r} on")
-    return token
-
-
-def _in_single_quotes(match: re.Match[str]) -> str:
-    return {"'": "\\'", '""': '"'}.get(match[0], match[0])
-
-
-# Types in SQL that a table's metadata holds, as in `CAST(a AS ARRAY<INT>)`.
-
-
-class TypeReader:
-    """Reads one type; `at` is then the place after it."""
-
-    def __init__(self, tokens: Sequence[Token], at: int) -> None:
-        self._tokens = tokens
-        self.at = at
-
-    def read(self) -> str:
-        """The type, put together from known words. Raises `UnreadableTextError`."""
-        token = self._tokens[self.at]
-        if token.kind is not TokenKind.WORD:
-            raise UnreadableTextError("a type is missing")
-        self.at += 1
-        match token.word:
-            case "ARRAY":
-                return f"ARRAY<{self._parts(1)}>"
-            case "MAP":
-                return f"MAP<{self._parts(2)}>"
-            case "STRUCT":
-                return f"STRUCT<{', '.join(self._fields())}>"
-            case name if name in TYPES:
-                return name + (self._length() if name in TYPES_WITH_LENGTH and self._is("(") else "")
-        raise UnreadableTextError(f"{token.text} is no type that a table may cast to")
-
-    def _is(self, sign: str) -> bool:
-        return self._tokens[self.at].is_symbol(sign)
-
-    def _expect(self, sign: str) -> None:
-        if not self._is(sign):
-            raise UnreadableTextError(f"{sign} is missing in a type")
-        self.at += 1
-
-    def _parts(self, count: int) -> str:
-        found: list[str] = []
-        for place in range(count):
-            self._expect("," if place else "<")
-            found.append(self.read())
-        self._expect(">")
-        return ", ".join(found)
-
-    def _fields(self) -> list[str]:
-        self._expect("<")
-        found: list[str] = []
-        while True:
-            name = self._tokens[self.at]
-            if name.kind not in (TokenKind.WORD, TokenKind.QUOTED_NAME):
-                raise UnreadableTextError("a name is missing in a struct")
-            self.at += 1
-            if self._is(":"):
-                self.at += 1
-            quoted = name.name.replace("`", "``")
-            found.append(f"`{quoted}`: {self.read()}")
-            if not self._is(","):
-                self._expect(">")
-                return found
-            self.at += 1
-
-    def _length(self) -> str:
-        self._expect("(")
-        numbers: list[str] = []
-        while self._tokens[self.at].kind is TokenKind.NUMBER:
-            numbers.append(self._tokens[self.at].text)
-            self.at += 1
-            if not self._is(","):
-                break
-            self.at += 1
-        self._expect(")")
-        if not numbers or not all(number.isdigit() for number in numbers):
-            raise UnreadableTextError("the length of a type is no number")
-        return f"({', '.join(numbers)})"

@@ -66,7 +66,7 @@ def serialize_partition_value(value: Any, data_type: DataType) -> str | None:
     except UnicodeDecodeError as error:
         reason = "the log stores partition values as text, also those of BINARY columns"
         raise PartitionValueError(
-            value=f"X'{bytes(value).hex().upper()}'"[:200], data_type="UTF-8", reason=reason
+            value=f"X'{bytes(value).hex().upper()}'"[:200], data_type="UTF-8 string", reason=reason
         ) from error
     except (ValueError, TypeError, ArithmeticError) as error:
         raise PartitionValueError(

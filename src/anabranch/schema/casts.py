@@ -47,17 +47,17 @@ class Casting(enum.Enum):
     """How far a write may go to make values fit the table."""
 
     NONE = "none"
-    """Types must agree as Parquet files need it: `df.write.save()`, and `saveAsTable` that overwrites."""
+    """Types must agree as Parquet files require: `df.write.save()`, and `saveAsTable` that overwrites."""
     STRICT = "strict"
     """Only casts that lose nothing."""
     ANSI = "ansi"
     """What ANSI casts allow; a value that does not fit fails the write. Spark's default."""
     LEGACY = "legacy"
-    """Any cast there is, as Spark made them before ANSI: numbers that do not fit wrap around, text becomes null."""
+    """Any cast that Spark has, as before ANSI: numbers that do not fit wrap around, text becomes null."""
 
     @classmethod
     def parse(cls, policy: str) -> Casting:
-        """The casting that a value of `spark.sql.storeAssignmentPolicy` asks for."""
+        """The casting that a value of `spark.sql.storeAssignmentPolicy` selects."""
         return cls(policy.lower())
 
     def allows(self, source: DataType, target: DataType) -> bool:
@@ -92,7 +92,7 @@ def can_up_cast(source: DataType, target: DataType) -> bool:
 
 
 def can_ansi_cast(source: DataType, target: DataType) -> bool:
-    """Whether ANSI SQL has the cast, be it that single values fail it."""
+    """Whether ANSI SQL allows the cast, even if single values fail it."""
     if isinstance(source, VariantType) or isinstance(target, VariantType):
         return _is_scalar(source) or _is_scalar(target)
     if isinstance(target, StringType):

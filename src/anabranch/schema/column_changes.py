@@ -38,10 +38,10 @@ COMMENT = "comment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a column goes among those beside it."""
+    """The position of a column in its struct."""
 
     after: str | None
-    """None: before all others."""
+    """The column before it; None for the first position."""
 
     def __str__(self) -> str:
         return "FIRST" if self.after is None else f"AFTER {quoted([self.after])}"
@@ -52,7 +52,7 @@ FIRST = Position(after=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumn:
-    """A column to be added. Without a position it goes to the end of its struct."""
+    """A column to add. Without a position it goes to the end of its struct."""
 
     path: FieldPath
     data_type: DataType
@@ -70,7 +70,7 @@ class NewColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChange:
-    """What is to become of one column. None leaves a thing as it is."""
+    """A change of one column. None leaves that property as it is."""
 
     path: FieldPath
     data_type: DataType | None = None
@@ -78,13 +78,13 @@ class ColumnChange:
     comment: str | None = None
     position: Position | None = None
     default: str | None = None
-    """SQL."""
+    """The new default, as SQL."""
     drop_default: bool = False
     new_name: str | None = None
 
 
 def with_column(schema: StructType, new: NewColumn, *, table: str) -> StructType:
-    """`schema` with one more column. That its name is free is checked with the names of the result."""
+    """`schema` with one more column. Callers check the names of the result, so that none is used twice."""
     field = new.field
     check_addable(new, field, table=table)
 
@@ -95,16 +95,16 @@ def with_column(schema: StructType, new: NewColumn, *, table: str) -> StructType
 
 
 def check_addable(new: NewColumn, field: StructField, *, table: str) -> None:
-    """Raises UnsupportedNewColumnError where rows that are there would lack values of the column."""
+    """Refuse a new column of which existing rows would lack values. Raises UnsupportedNewColumnError."""
     column = quoted(new.path)
     if new.default is not None:
-        reason = "rows that are there would need the default, too; add the column, then ALTER COLUMN … SET DEFAULT"
+        reason = "existing rows would need the default, too; add the column, then ALTER COLUMN … SET DEFAULT"
         raise NewColumnDefaultError(table=table, column=column, reason=reason)
     if as_nullable(StructType([field])) != StructType([field]):
-        reason = "rows that are there have NULL in it, so it cannot be NOT NULL"
+        reason = "existing rows have NULL in it, so it cannot be NOT NULL"
         raise NewColumnNotNullError(table=table, column=column, reason=reason)
     if {CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START} & field.metadata.keys():
-        reason = "rows that are there lack the values that it would make"
+        reason = "existing rows lack the values that the table would compute for it"
         raise UnsupportedNewColumnError(table=table, column=column, reason=reason)
 
 
@@ -149,84 +149,86 @@ def changed_struct(
 
     Raises ColumnNotFoundError and NotAStructError.
     """
-    changed = changed_type(schema, path, lambda found: _change_struct(found, path, change, table), table=table)
+    changed = changed_type(schema, path, lambda existing: _change_struct(existing, path, change, table), table=table)
     assert isinstance(changed, StructType)
     return changed
 
 
 def changed_type(
-    schema: DataType, path: FieldPath, change: Callable[[DataType], DataType], *, table: str, above: FieldPath = ()
+    schema: DataType, path: FieldPath, change: Callable[[DataType], DataType], *, table: str, parent: FieldPath = ()
 ) -> DataType:
     """`schema` with the type at `path` changed: that of a column, an array's element, a map's key or value."""
     if not path:
         return change(schema)
-    step, rest, here = path[0], path[1:], (*above, path[0])
+    step, rest, path_so_far = path[0], path[1:], (*parent, path[0])
     if isinstance(schema, StructType):
-        field = _existing(schema, here, table)
-        inner = changed_type(field.dataType, rest, change, table=table, above=here)
+        field = _existing(schema, path_so_far, table)
+        inner = changed_type(field.dataType, rest, change, table=table, parent=path_so_far)
         new = StructField(field.name, inner, field.nullable, field.metadata)
         return StructType([new if other is field else other for other in schema.fields])
     if isinstance(schema, ArrayType) and fold(step) == ELEMENT:
-        return ArrayType(changed_type(schema.elementType, rest, change, table=table, above=here), schema.containsNull)
+        return ArrayType(
+            changed_type(schema.elementType, rest, change, table=table, parent=path_so_far), schema.containsNull
+        )
     if isinstance(schema, MapType) and fold(step) in (KEY, VALUE):
         key, value = schema.keyType, schema.valueType
         if fold(step) == KEY:
-            key = changed_type(key, rest, change, table=table, above=here)
+            key = changed_type(key, rest, change, table=table, parent=path_so_far)
         else:
-            value = changed_type(value, rest, change, table=table, above=here)
+            value = changed_type(value, rest, change, table=table, parent=path_so_far)
         return MapType(key, value, schema.valueContainsNull)
-    raise NotAStructError(table=table, column=quoted(above), column_type=schema.simpleString())
+    raise NotAStructError(table=table, column=quoted(parent), column_type=schema.simpleString())
 
 
 def type_at(schema: StructType, path: FieldPath) -> DataType:
-    """The type of the column, element, key or value at a path that is there, spelled as in the schema."""
-    here: DataType = schema
+    """The type of the column, element, key or value at `path`, which exists and is spelled as in the schema."""
+    data_type: DataType = schema
     for step in path:
-        if isinstance(here, StructType):
-            here = here[step].dataType
-        elif isinstance(here, ArrayType):
-            here = here.elementType
+        if isinstance(data_type, StructType):
+            data_type = data_type[step].dataType
+        elif isinstance(data_type, ArrayType):
+            data_type = data_type.elementType
         else:
-            assert isinstance(here, MapType)
-            here = here.keyType if step == KEY else here.valueType
-    return here
+            assert isinstance(data_type, MapType)
+            data_type = data_type.keyType if step == KEY else data_type.valueType
+    return data_type
 
 
 def is_in_structs(schema: StructType, path: FieldPath) -> bool:
-    """Whether only structs lie above a column that is there, so that each row has one value of it."""
+    """Whether only structs lie above the existing column at `path`, so that each row has one value of it."""
     return all(isinstance(type_at(schema, path[:length]), StructType) for length in range(1, len(path)))
 
 
 def spelled(schema: StructType, path: FieldPath, *, table: str) -> FieldPath:
     """`path` as the schema spells it. Raises ColumnNotFoundError and NotAStructError."""
-    found: list[str] = []
-    here: DataType = schema
+    names: list[str] = []
+    data_type: DataType = schema
     for step in path:
-        if isinstance(here, StructType):
-            field = _existing(here, (*found, step), table)
-            found.append(field.name)
-            here = field.dataType
-        elif isinstance(here, ArrayType) and fold(step) == ELEMENT:
-            found.append(ELEMENT)
-            here = here.elementType
-        elif isinstance(here, MapType) and fold(step) in (KEY, VALUE):
-            found.append(fold(step))
-            here = here.keyType if fold(step) == KEY else here.valueType
+        if isinstance(data_type, StructType):
+            field = _existing(data_type, (*names, step), table)
+            names.append(field.name)
+            data_type = field.dataType
+        elif isinstance(data_type, ArrayType) and fold(step) == ELEMENT:
+            names.append(ELEMENT)
+            data_type = data_type.elementType
+        elif isinstance(data_type, MapType) and fold(step) in (KEY, VALUE):
+            names.append(fold(step))
+            data_type = data_type.keyType if fold(step) == KEY else data_type.valueType
         else:
-            raise NotAStructError(table=table, column=quoted(found), column_type=here.simpleString())
-    return tuple(found)
+            raise NotAStructError(table=table, column=quoted(names), column_type=data_type.simpleString())
+    return tuple(names)
 
 
 def _change_struct(
-    found: DataType, path: FieldPath, change: Callable[[StructType], StructType], table: str
+    data_type: DataType, path: FieldPath, change: Callable[[StructType], StructType], table: str
 ) -> StructType:
-    if not isinstance(found, StructType):
-        raise NotAStructError(table=table, column=quoted(path), column_type=found.simpleString())
-    return change(found)
+    if not isinstance(data_type, StructType):
+        raise NotAStructError(table=table, column=quoted(path), column_type=data_type.simpleString())
+    return change(data_type)
 
 
 def _existing(struct: StructType, path: FieldPath, table: str) -> StructField:
-    """The field that the last step of `path` means."""
+    """The field of `struct` that the last step of `path` names. Raises ColumnNotFoundError."""
     field = child(struct, path[-1])
     if field is None:
         names = tuple(quoted((*path[:-1], name)) for name in struct.names)
@@ -235,28 +237,28 @@ def _existing(struct: StructType, path: FieldPath, table: str) -> StructField:
 
 
 def _placed(
-    fields: Sequence[StructField], new: StructField, position: Position | None, above: FieldPath, table: str
+    fields: Sequence[StructField], new: StructField, position: Position | None, parent: FieldPath, table: str
 ) -> list[StructField]:
     if position is None:
         return [*fields, new]
     if position.after is None:
         return [new, *fields]
-    before = _existing(StructType(list(fields)), (*above, position.after), table)
-    place = [field is before for field in fields].index(True) + 1
-    return [*fields[:place], new, *fields[place:]]
+    before = _existing(StructType(list(fields)), (*parent, position.after), table)
+    index = [field is before for field in fields].index(True) + 1
+    return [*fields[:index], new, *fields[index:]]
 
 
-# Changing what a column is: type, comment, nullability, default. See "Type Widening" for types.
+# Changes of type, comment, nullability and default. See "Type Widening" for types.
 
 
 _NESTED = (StructType, ArrayType, MapType)
 
 
 def with_change(schema: StructType, change: ColumnChange, *, widens: bool, table: str) -> StructType:
-    """`schema` with the change made, but for its new name. `change.path` is spelled as in `schema`.
+    """`schema` with the change made, except for the new name. `change.path` is spelled as in `schema`.
 
-    `widens` says whether the table lets types become wider. Raises UnsupportedColumnChangeError and
-    ColumnNotFoundError. Whether rows and other rules allow the change is another question.
+    `widens` says whether the table lets types become wider. Callers check whether its rows and other rules allow the
+    change. Raises UnsupportedColumnChangeError and ColumnNotFoundError.
     """
     if _is_part_of_collection(schema, change):
         return _with_changed_part(schema, change, widens, table)
@@ -271,7 +273,7 @@ def with_change(schema: StructType, change: ColumnChange, *, widens: bool, table
 
 
 def changes_type(schema: StructType, change: ColumnChange) -> bool:
-    """Whether values of the column will be of another type; a new length is none."""
+    """Whether values of the column get another type. A new length is not another type."""
     if change.data_type is None:
         return False
     return not same_type(type_at(schema, change.path), _plain(change.data_type))
@@ -313,7 +315,7 @@ def _changed(field: StructField, change: ColumnChange, *, widens: bool, table: s
             raise _refused(change.path, table, "only columns have defaults, and fields of structs have none")
         if fill_of(field)[0] in (Fill.GENERATED, Fill.IDENTITY):
             kind = IdentityChangeError if fill_of(field)[0] is Fill.IDENTITY else UnsupportedColumnChangeError
-            reason = "the table makes its values itself, so it has no default"
+            reason = "the table computes its values itself, so it has no default"
             raise kind(table=table, column=quoted(change.path), reason=reason)
         metadata.pop(CURRENT_DEFAULT, None)
         metadata.pop(EXISTS_DEFAULT, None)
@@ -324,7 +326,7 @@ def _changed(field: StructField, change: ColumnChange, *, widens: bool, table: s
 
 
 def new_type(old: DataType, wanted: DataType, path: FieldPath, *, widens: bool, table: str) -> DataType:
-    """The type of a column that is to be `wanted`. Raises UnsupportedColumnChangeError."""
+    """The type of a column of type `old` after a change to `wanted`. Raises UnsupportedColumnChangeError."""
     plain = _plain(wanted)
     if same_type(old, plain):
         return old
@@ -335,15 +337,15 @@ def new_type(old: DataType, wanted: DataType, path: FieldPath, *, widens: bool, 
         return plain
     if not is_supported_change(old, plain):
         reason = f"its files hold {old.simpleString()}, which cannot be read as {plain.simpleString()}"
-        raise _refused(path, table, f"{reason}; write the table anew, with overwriteSchema")
+        raise _refused(path, table, f"{reason}; write the whole table again, with overwriteSchema")
     if not widens:
-        reason = f"{old.simpleString()} becomes {plain.simpleString()} only where the table says so"
+        reason = f"{old.simpleString()} can become {plain.simpleString()} only where the table allows it"
         raise _refused(path, table, f"{reason}; set the table property 'delta.enableTypeWidening' = 'true' first")
     return plain
 
 
 def _change_length(metadata: dict[str, object], field: StructField, change: ColumnChange, table: str) -> None:
-    """A string may become longer, never shorter: nobody looks at the rows that are there."""
+    """Declare the new length of a string in `metadata`. It may only grow, since existing rows are not checked."""
     wanted = change.data_type
     if not isinstance(field.dataType, StringType) or wanted is None:
         return
@@ -360,7 +362,7 @@ def _change_length(metadata: dict[str, object], field: StructField, change: Colu
     padded = isinstance(wanted, CharType)
     if not old or new[0].length < old[0].length or (padded and new[0] != old[0]):
         was = old[0].declared if old else "string"
-        raise _refused(change.path, table, f"it is {was}, and rows that are there may not fit {new[0].declared}")
+        raise _refused(change.path, table, f"it is {was}, and existing rows may not fit {new[0].declared}")
     metadata[DECLARED_TYPE] = new[0].declared
 
 

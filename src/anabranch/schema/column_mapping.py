@@ -1,7 +1,7 @@
-"""What columns are called in data files, and how they are told apart.
+"""Column mapping: the names and ids of columns in data files.
 
 Implements "Column Mapping" of PROTOCOL.md. Logical names are what users see; physical names and ids are
-what files, statistics and partition values use, and never change once given.
+what files, statistics and partition values use, and never change once assigned.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class ColumnMappingMode(enum.Enum):
 
 
 def check_mode_change(old: ColumnMappingMode, new: ColumnMappingMode) -> None:
-    """Refuse a change of an existing table's mode, except `none` to `name` and away from mapping.
+    """Refuse a change of an existing table's mode, except from `none` to `name`.
 
-    Going back to `none` is the business of the command that rewrites the files for it.
+    The command that goes back to `none` rewrites the files, and does not call this check.
     """
     if old is not new and (old, new) != (ColumnMappingMode.NONE, ColumnMappingMode.NAME):
         raise ColumnMappingChangeError(old_mode=old.value, new_mode=new.value)
@@ -87,7 +87,7 @@ def nested_ids(field: StructField) -> Mapping[str, int]:
 
 
 def physical_name(field: StructField, mode: ColumnMappingMode) -> str:
-    """What data files call `field`."""
+    """The name of `field` in data files."""
     if not mode.maps:
         return field.name
     value = field.metadata.get(PHYSICAL_NAME)
@@ -121,19 +121,19 @@ def physical_paths(schema: StructType, mode: ColumnMappingMode) -> dict[FieldPat
 
 
 def physical_path(schema: StructType, path: FieldPath, mode: ColumnMappingMode) -> FieldPath:
-    """Where files keep the field at the logical `path`. Raises ColumnNotFoundError."""
+    """The physical path of the field at the logical `path`. Raises ColumnNotFoundError."""
     steps: list[str] = []
     for length in range(1, len(path) + 1):
         parent, field = find(schema, path[: length - 1]), find(schema, path[:length])
         if field is None:
             raise ColumnNotFoundError(table="the table", column=quoted(path), available=tuple(schema.fieldNames()))
-        # Behind an array or a map, `find` answers with the field that holds it: the step has no name.
+        # For elements, keys and values, `find` returns the field of the array or map: they have no physical name.
         steps.append(path[length - 1] if field is parent else physical_name(field, mode))
     return tuple(steps)
 
 
 def logical_path(schema: StructType, path: FieldPath, mode: ColumnMappingMode) -> FieldPath | None:
-    """The logical path of the field that files keep at the physical `path`; None if the table has none there."""
+    """The logical path of the field at the physical `path`; None if the table has no such field."""
     if not path:
         return ()
     inverse = {physical: logical for logical, physical in physical_paths(schema, mode).items()}
@@ -170,7 +170,7 @@ def has_mapping(schema: StructType) -> bool:
     return any(MAPPING_KEYS & field.metadata.keys() for _, field in walk(schema))
 
 
-# Giving columns their ids and physical names, and checking those they have.
+# Assigning ids and physical names, and checking them.
 #
 # Implements "Writer Requirements for Column Mapping" and the ids of "Writer Requirements for
 # IcebergCompatV2" of PROTOCOL.md.
@@ -183,11 +183,11 @@ def random_names(source: random.Random) -> Callable[[], str]:
 
 def max_column_id(schema: StructType) -> int:
     """The highest id in use, nested ones included; 0 if none is."""
-    found = [0]
+    ids = [0]
     for _, field in walk(schema):
-        found.append(field_id(field) or 0)
-        found.extend(nested_ids(field).values())
-    return max(found)
+        ids.append(field_id(field) or 0)
+        ids.extend(nested_ids(field).values())
+    return max(ids)
 
 
 def assign_ids_and_names(
@@ -222,7 +222,7 @@ def assign_ids_and_names(
 
 
 def reuse_mapping(schema: StructType, old_schema: StructType) -> StructType:
-    """`schema`, which replaces `old_schema`, with the ids and names of columns that stay what they were.
+    """`schema`, which replaces `old_schema`, with the ids and physical names of unchanged columns.
 
     For `overwriteSchema`: a column of the same path and type keeps its identity, all others are new.
     """
@@ -274,7 +274,7 @@ def _check_paths(schema: StructType, mode: ColumnMappingMode, table: str) -> Non
 
 
 def _number_nested(schema: StructType, counter: _Counter) -> StructType:
-    """Number what lies between fields, in the order in which the fields come."""
+    """Assign ids to elements, keys and values, in the order of their fields."""
     numbers: dict[FieldPath, dict[str, int]] = {}
     for path, field in walk(schema):
         ids = dict(nested_ids(field))

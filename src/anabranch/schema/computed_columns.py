@@ -1,4 +1,4 @@
-"""Columns whose values the table makes: generated, default and identity columns, and the ids of rows."""
+"""Columns whose values the table computes: generated, default and identity columns, and the ids of rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from anabranch.schema.merging import (
     IDENTITY_STEP,
 )
 
-# Columns whose values the table makes. See "Generated Columns", "Default Columns" and "Identity Columns".
+# The metadata of such columns. See "Generated Columns", "Default Columns" and "Identity Columns".
 
 
 def generated_column(field: StructField, expression: str) -> StructField:
@@ -36,9 +36,9 @@ def generated_column(field: StructField, expression: str) -> StructField:
 
 
 def identity_column(field: StructField, *, start: int, step: int, allow_explicit: bool) -> StructField:
-    """`field`, numbered by the table. Whether it takes a NULL that somebody writes into it is up to the field.
+    """`field`, numbered by the table. Its nullability decides whether NULL may be written into it.
 
-    Raises `InvalidIdentityColumnError` unless it is a BIGINT, `IdentityStepError`.
+    Raises `InvalidIdentityColumnError` unless it is a BIGINT, and `IdentityStepError` for a step of 0.
     """
     if not isinstance(field.dataType, LongType):
         raise InvalidIdentityColumnError(column=field.name, column_type=field.dataType.simpleString())
@@ -49,7 +49,7 @@ def identity_column(field: StructField, *, start: int, step: int, allow_explicit
 
 
 def default_column(field: StructField, expression: str) -> StructField:
-    """`field`, with a value for rows that bring none."""
+    """`field`, with a value for rows that are written without one."""
     return StructField(field.name, field.dataType, field.nullable, {**field.metadata, CURRENT_DEFAULT: expression})
 
 
@@ -60,28 +60,28 @@ LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """How the values of one column are made: `start`, `start + step`, …"""
+class IdentityNumbering:
+    """How the values of one column are generated: `start`, `start + step`, …"""
 
     start: int
     step: int
     allow_explicit: bool
     high_water_mark: int | None
-    """The value that was made last, in the direction of `step`; None before the first."""
+    """The last generated value, in the direction of `step`; None before the first."""
 
     @property
     def next_value(self) -> int:
-        """The first value that is free. It may lie beyond a BIGINT."""
+        """The first unused value. It may lie beyond a BIGINT."""
         if self.high_water_mark is None or self._is_before_start(self.high_water_mark):
             return self.start
         return self.aligned(self.high_water_mark) + self.step
 
     def aligned(self, value: int) -> int:
-        """`value`, or the first one behind it that the column could have made itself."""
+        """`value`, or the first one after it that the column itself could generate."""
         return self.start - (self.start - value) // self.step * self.step
 
-    def moved(self, candidate: int) -> int | None:
-        """The mark after `candidate` became a value of the column. It never goes back, nor before the start."""
+    def mark_after(self, candidate: int) -> int | None:
+        """The high-water mark once `candidate` is a value of the column. It never goes back, nor before the start."""
         if self._is_before_start(candidate):
             return self.high_water_mark
         mark = self.aligned(candidate)
@@ -97,7 +97,7 @@ class Identity:
         return value < self.start if self.step > 0 else value > self.start
 
 
-def identity_of(field: StructField, table: str = "the table") -> Identity | None:
+def identity_of(field: StructField, table: str = "the table") -> IdentityNumbering | None:
     """How `field` is numbered; None for other columns. Raises MalformedSchemaError."""
     metadata: Mapping[str, Any] = field.metadata
     if not {IDENTITY_START, IDENTITY_STEP, IDENTITY_ALLOW_EXPLICIT} & metadata.keys():
@@ -110,17 +110,17 @@ def identity_of(field: StructField, table: str = "the table") -> Identity | None
     if not isinstance(explicit, bool):
         reason = f"it is an identity column, and {IDENTITY_ALLOW_EXPLICIT} is neither true nor false"
         raise MalformedSchemaError(table=table, field=field.name, reason=reason)
-    return Identity(start=int(start or 0), step=int(step), allow_explicit=explicit, high_water_mark=mark)
+    return IdentityNumbering(start=int(start or 0), step=int(step), allow_explicit=explicit, high_water_mark=mark)
 
 
-def identity_columns(schema: StructType, table: str = "the table") -> dict[str, Identity]:
+def identity_columns(schema: StructType, table: str = "the table") -> dict[str, IdentityNumbering]:
     """The numbered columns of a table, by name."""
-    found = {field.name: identity_of(field, table) for field in schema.fields}
-    return {name: identity for name, identity in found.items() if identity is not None}
+    identities = {field.name: identity_of(field, table) for field in schema.fields}
+    return {name: identity for name, identity in identities.items() if identity is not None}
 
 
 def with_high_water_mark(schema: StructType, marks: Mapping[str, int | None]) -> StructType:
-    """`schema` with these marks for these columns."""
+    """`schema` with new high-water marks for the columns in `marks`; None keeps the old one."""
     fields = []
     for field in schema.fields:
         mark = marks.get(field.name)
@@ -133,23 +133,23 @@ def _is_long(value: Any) -> bool:
     return type(value) is int and LONG_MIN <= value <= LONG_MAX
 
 
-# The columns in which data files keep what rows are told by, once they have moved. See "Row Tracking".
+# The columns in which data files keep ids and commit versions of rows that moved. See "Row Tracking".
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RowTrackingColumns:
-    """They are no columns of the table: no schema names them, no user sees them, and they have no statistics."""
+    """The names of these columns. The table's schema and statistics do not have them, and users do not see them."""
 
     row_id: str
     commit_version: str
 
     @property
     def fields(self) -> tuple[StructField, StructField]:
-        """As columns of a table, to be read and written with the others. Files that hold none have NULL there."""
+        """The columns, to be read and written with the table's. Files without them have NULL there."""
         return _field(self.row_id), _field(self.commit_version)
 
     def added_to(self, schema: StructType) -> StructType:
-        """The columns of the table, and these last."""
+        """`schema` with these columns at its end."""
         return StructType([*schema.fields, *self.fields])
 
 
@@ -166,7 +166,7 @@ def row_tracking_columns(
 
 
 def with_tracking_columns(schema: StructType, tracking: RowTrackingColumns | None) -> StructType:
-    """The columns that files hold whose rows keep their ids, if they have some."""
+    """`schema` with the row tracking columns at its end, if the table has them."""
     return schema if tracking is None else tracking.added_to(schema)
 
 

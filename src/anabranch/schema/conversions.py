@@ -1,4 +1,4 @@
-"""How values of one type become values of another, as data that the Spark layer turns into expressions."""
+"""Conversions from one type to another, as values that the Spark layer turns into expressions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """One cast does it. Nested types match field by field, in order, and no value in them can fail."""
+    """One cast converts the values. Nested types match field by field, in order, and no value in them can fail."""
 
     to: DataType
 
@@ -63,10 +63,10 @@ Conversion: TypeAlias = Keep | Cast | RebuildStruct | RebuildArray | RebuildMap
 
 
 def conversion(source: DataType, target: DataType, *, named: DataType | None = None) -> Conversion:
-    """How `source` becomes `target`, fields matched by name without regard to case.
+    """The conversion of `source` to `target`, with fields matched by name without regard to case.
 
-    `named` is `source` with the names to match by, where they are not its own. Whether each cast is allowed
-    was decided before. Void fields of `target` are left out: files never hold them.
+    `named` is `source` with the names to match by, where they are not its own. Callers have checked that each
+    cast is allowed. Void fields of `target` are left out: files never hold them.
     """
     names = source if named is None else named
     # Spark refuses casts that forbid nulls; those are checked row by row instead.
@@ -86,39 +86,42 @@ def conversion(source: DataType, target: DataType, *, named: DataType | None = N
 
 
 def fits_by_name(source: StructType, target: StructType, widens: Callable[[DataType, DataType], bool]) -> bool:
-    """Whether both have the same columns in the same order, and only fields of structs may stand in another one.
+    """Whether both have the same columns in the same order; only fields of structs may be in another order.
 
-    Delta then takes these fields by name, in a write by position too, and leaves new ones to schema evolution. Names
-    and types must be the very same; `widens` says whether a column of one type takes another, that of the data.
+    Delta then matches these fields by name, in a write by position too, and leaves new ones to schema evolution. Names
+    and types must be equal; `widens` says whether a column of the first type may become the second, that of the data.
     """
-    return source.names == target.names and _holds(target, source, widens)
+    return source.names == target.names and _has_fields_of(target, source, widens)
 
 
-def _holds(target: DataType, source: DataType, widens: Callable[[DataType, DataType], bool]) -> bool:
+def _has_fields_of(target: DataType, source: DataType, widens: Callable[[DataType, DataType], bool]) -> bool:
+    """Whether the structs in `source` have all fields of those in `target`, with types that fit."""
     if isinstance(target, StructType) and isinstance(source, StructType):
-        known = {fold(field.name): field for field in target.fields}
-        fields = {field.name: field for field in source.fields if fold(field.name) in known}
+        target_fields = {fold(field.name): field for field in target.fields}
+        fields = {field.name: field for field in source.fields if fold(field.name) in target_fields}
         return set(target.names) == set(fields) and all(
-            _holds(field.dataType, fields[field.name].dataType, widens) for field in target.fields
+            _has_fields_of(field.dataType, fields[field.name].dataType, widens) for field in target.fields
         )
     if isinstance(target, ArrayType) and isinstance(source, ArrayType):
-        return _holds(target.elementType, source.elementType, widens)
+        return _has_fields_of(target.elementType, source.elementType, widens)
     if isinstance(target, MapType) and isinstance(source, MapType):
-        return _holds(target.keyType, source.keyType, widens) and _holds(target.valueType, source.valueType, widens)
+        return _has_fields_of(target.keyType, source.keyType, widens) and _has_fields_of(
+            target.valueType, source.valueType, widens
+        )
     return isinstance(target, NullType) or source == target or widens(target, source)
 
 
 def named_by_position(source: StructType, target: StructType, *, table: str, path: FieldPath = ()) -> StructType:
     """`source` with the names that its fields have in `target`, position by position.
 
-    Fields beyond those of `target` keep their names. So it is inside structs, too, whatever their fields are called.
+    Fields beyond those of `target` keep their names. Fields of nested structs are renamed in the same way.
     Raises ColumnCountError where `source` has too few fields.
     """
     if len(source.fields) < len(target.fields):
         raise ColumnCountError(table=table, column=quoted(path), expected=len(target.fields), given=len(source.fields))
     pairs = list(zip(source.fields, target.fields, strict=False))
-    beyond = source.fields[len(pairs) :]
-    return StructType([_renamed(field, counterpart, table, path) for field, counterpart in pairs] + beyond)
+    extra = source.fields[len(pairs) :]
+    return StructType([_renamed(field, counterpart, table, path) for field, counterpart in pairs] + extra)
 
 
 def _renamed(field: StructField, target: StructField, table: str, path: FieldPath) -> StructField:
@@ -140,21 +143,21 @@ def _renamed_type(source: DataType, target: DataType, table: str, path: FieldPat
 
 
 def _field_sources(source: StructType, names: StructType, target: StructType) -> Iterator[FieldSource]:
-    known = positions(names)
+    indices = positions(names)
     for field in target.fields:
         if isinstance(field.dataType, NullType):
             continue
-        index = known.get(fold(field.name))
+        index = indices.get(fold(field.name))
         if index is None:
             yield FieldSource(target=field, source=None, source_index=None, conversion=Keep())
             continue
-        found = source.fields[index]
-        how = conversion(found.dataType, field.dataType, named=names.fields[index].dataType)
-        yield FieldSource(target=field, source=found.name, source_index=index, conversion=how)
+        source_field = source.fields[index]
+        field_conversion = conversion(source_field.dataType, field.dataType, named=names.fields[index].dataType)
+        yield FieldSource(target=field, source=source_field.name, source_index=index, conversion=field_conversion)
 
 
 def _lines_up(source: DataType, target: DataType) -> bool:
-    """Whether both nest alike and fields have the same names, but for case, in the same order."""
+    """Whether both nest alike and fields have the same names, ignoring case, in the same order."""
     if isinstance(source, StructType) and isinstance(target, StructType):
         return [fold(name) for name in source.names] == [fold(name) for name in target.names] and all(
             _lines_up(a.dataType, b.dataType) for a, b in zip(source.fields, target.fields, strict=True)
@@ -167,7 +170,7 @@ def _lines_up(source: DataType, target: DataType) -> bool:
 
 
 def _casts_safely(source: DataType, target: DataType) -> bool:
-    """For types that line up: whether no value can fail its cast. One that can is looked at by itself."""
+    """Whether no value can fail its cast, for types that line up. A cast that can fail is checked by itself."""
     if isinstance(source, StructType) and isinstance(target, StructType):
         return all(_casts_safely(a.dataType, b.dataType) for a, b in zip(source.fields, target.fields, strict=True))
     if isinstance(source, ArrayType) and isinstance(target, ArrayType):
@@ -178,7 +181,7 @@ def _casts_safely(source: DataType, target: DataType) -> bool:
 
 
 def _spelled_alike(source: DataType, target: DataType) -> bool:
-    """For types that line up: whether names and types are the very same, too."""
+    """Whether names, with their case, and types are equal, for types that line up."""
     if isinstance(source, StructType) and isinstance(target, StructType):
         return source.names == target.names and all(
             _spelled_alike(a.dataType, b.dataType) for a, b in zip(source.fields, target.fields, strict=True)

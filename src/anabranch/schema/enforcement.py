@@ -20,14 +20,14 @@ from anabranch.errors.schema import (
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.schema.casts import Casting
 from anabranch.schema.conversions import Conversion, Keep, conversion, fits_by_name, named_by_position
-from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_writable, length_limits
+from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_storable, length_limits
 from anabranch.schema.merging import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_ALLOW_EXPLICIT,
     IDENTITY_START,
     MergeRules,
-    merge,
+    merge_schemas,
     visible_schema,
 )
 from anabranch.schema.names import check_duplicates, check_partitioning, partition_columns_of
@@ -37,7 +37,7 @@ from anabranch.schema.type_widening import record_type_changes
 from anabranch.schema.write_rules import RowRule, WriteApi, WriteRules, row_rules, rules_for
 
 LEFT_TO_TABLE = "anabranch.default"
-"""In the metadata of a field of the data: its values are the keyword DEFAULT, so the table fills the column."""
+"""Metadata key of a field of the data whose values are the keyword DEFAULT, so that the table fills the column."""
 
 __all__ = [
     "LEFT_TO_TABLE",
@@ -55,7 +55,7 @@ __all__ = [
 
 
 class Fill(enum.Enum):
-    """What stands in for a column that the data lacks."""
+    """How a column that the data lacks is filled."""
 
     NULL = "null"
     DEFAULT = "default"
@@ -68,18 +68,20 @@ class ColumnPlan:
     """Where the values of one column of the table come from."""
 
     target: StructField
-    """As in the table's schema after the write; a logical name."""
+    """The column in the table's schema after the write, under its logical name."""
     source: str | None
     """The DataFrame's column; None if it has none."""
     source_index: int | None
     """Its position, which is unique also where names are not."""
     conversion: Conversion
     fill: Fill | None = None
-    """Set if `source` is None, unless it is NULL that was asked for, by the keyword DEFAULT. With a source it is
-    IDENTITY, and fills in where the source is NULL: rows that were in the table keep their numbers, new ones among them
-    get theirs."""
+    """Set if `source` is None, unless the keyword DEFAULT means NULL.
+
+    With a source it is IDENTITY and replaces NULLs of the source: rows that were in the table keep their numbers, new
+    ones get one.
+    """
     expression: str | None = None
-    """SQL, not to be trusted: of the default or the generated value to fill in, or which a given value must equal."""
+    """SQL, not to be trusted: the default or generated value to fill in, or the one that a written value must equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,23 +96,24 @@ class WritePlan:
     schema_changed: bool
     columns: tuple[ColumnPlan, ...]
     casting: Casting
-    """How casts treat values that do not fit: LEGACY makes others of them, else the write fails."""
+    """How casts treat values that do not fit: LEGACY turns them into others, else the write fails."""
     not_null_paths: tuple[FieldPath, ...]
-    """Fields of structs included; a null parent violates them, too. Inside arrays and maps, of all that is there."""
+    """Paths that allow no nulls: columns, fields of structs, which a null struct violates too, and values inside arrays
+    and maps."""
     length_limits: tuple[LengthLimit, ...]
     row_rules: tuple[RowRule, ...]
     """CHECK constraints and invariants."""
     partition_columns: frozenset[str] = frozenset()
-    """Files get them by directories, which have no other value for an empty string than NULL."""
+    """Files have their values as names of directories, in which an empty string is NULL."""
 
     @property
     def generates_identity(self) -> frozenset[str]:
-        """The identity columns of which values are made, so that their high-water mark may move."""
+        """The identity columns for which the write generates values, so that their high-water mark may move."""
         return frozenset(plan.target.name for plan in self.columns if plan.fill is Fill.IDENTITY)
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is to be made, converted or checked: at most the order of columns is another."""
+        """Whether no value is generated, converted or checked; only the order of columns may differ."""
         return (
             not (self.schema_changed or self.not_null_paths or self.length_limits or self.row_rules)
             and all(isinstance(plan.conversion, Keep) for plan in self.columns)
@@ -126,28 +129,28 @@ def plan_write(
     table: str,
     constraints: Mapping[str, str],
     partition_columns: Sequence[str] = (),
-    given_partitioning: Sequence[str] = (),
+    requested_partitioning: Sequence[str] = (),
 ) -> WritePlan:
     """How to write a DataFrame of schema `data` into an existing table.
 
     `constraints` are the table's CHECK constraints, from `TableProperties.constraints`. Raises SchemaMismatchError
-    and its kin, all of them naming the columns at fault.
+    and related errors, which name all columns at fault.
     """
     if not rules.overwrite_schema:
         check_no_intervals(table_schema, table=table)
     check_types(data, table)
     if rules.overwrite_schema:
-        return plan_new_schema(data, table=table, constraints=constraints, partition_columns=given_partitioning)
-    check_partitioning(given_partitioning, partition_columns, table=table, overwriting=rules.overwriting)
+        return plan_new_schema(data, table=table, constraints=constraints, partition_columns=requested_partitioning)
+    check_partitioning(requested_partitioning, partition_columns, table=table, overwriting=rules.overwriting)
     named = _named_for(data, table_schema, rules, table)
-    given = StructType([field for field in named.fields if LEFT_TO_TABLE not in field.metadata])
-    schema = _grown(table_schema, given, rules, table)
-    check_writable(schema, table=table)
-    columns = tuple(_columns(data, named, schema, numbers_nulls=rules.new_rows_among_them))
+    provided = StructType([field for field in named.fields if LEFT_TO_TABLE not in field.metadata])
+    schema = _evolved_schema(table_schema, provided, rules, table)
+    check_storable(schema, table=table)
+    columns = tuple(_columns(data, named, schema, numbers_nulls=rules.includes_new_rows))
     _check_filled(columns, partition_columns, rules, table)
-    _check_nested_filled(given, schema, table)
+    _check_nested_filled(provided, schema, table)
     if rules.lacking_fields is not None:
-        _check_fields_given(given, schema, rules.lacking_fields, table)
+        _check_fields_present(provided, schema, rules.lacking_fields, table)
     if not rules.rows_of_table:
         _check_identity(columns, table)
     checks = row_rules(schema, constraints, table=table)
@@ -160,7 +163,7 @@ def plan_new_schema(
 ) -> WritePlan:
     """How to write a DataFrame into a table that takes its schema from it: a new one, or `overwriteSchema`.
 
-    Nulls are allowed everywhere, as a DataFrame's word on nulls is no promise.
+    Nulls are allowed everywhere, since a DataFrame does not guarantee its nullability.
     """
     if not data.fields:
         raise EmptyTableSchemaError(table=table)
@@ -168,24 +171,24 @@ def plan_new_schema(
     check_duplicates(data, where="the data", table=table)
     schema = as_nullable(visible_schema(data))
     partitions = partition_columns_of(schema, partition_columns, table=table)
-    check_writable(schema, table=table)
+    check_storable(schema, table=table)
     checks = row_rules(schema, constraints, table=table)
     columns = tuple(_columns(data, data, schema))
     return _plan(schema, columns, Casting.NONE, checks, partition_columns=partitions, changed=True)
 
 
 def not_null_paths(schema: StructType) -> tuple[FieldPath, ...]:
-    """The fields that allow no nulls, through structs only."""
+    """The fields that allow no nulls, those of structs included, but none inside arrays and maps."""
     return tuple(_not_null(schema, ()))
 
 
 def not_null_paths_inside(schema: StructType) -> tuple[FieldPath, ...]:
-    """The values inside arrays and maps that allow no nulls. Other writers make such tables, we do not."""
+    """The values inside arrays and maps that allow no nulls. Only other writers create such tables."""
     return tuple(path for field in schema.fields for path in _not_null_inside(field.dataType, (field.name,)))
 
 
 def fill_of(field: StructField) -> tuple[Fill, str | None]:
-    """What stands in for a top-level column that data lacks, with the SQL expression if there is one."""
+    """How a top-level column that data lacks is filled, with the SQL expression if there is one."""
     metadata = field.metadata
     if isinstance(metadata.get(GENERATION_EXPRESSION), str):
         return Fill.GENERATED, metadata[GENERATION_EXPRESSION]
@@ -203,14 +206,14 @@ def _named_for(data: StructType, table_schema: StructType, rules: WriteRules, ta
         fits = _fits_by_name(fitting, table_schema, rules)
         return fitting if fits else named_by_position(data, table_schema, table=table)
     for name in data.fieldNames() if rules.exact_case else ():
-        loose = child(table_schema, name)
-        if loose is not None and loose.name != name:
+        match = child(table_schema, name)
+        if match is not None and match.name != name:
             raise ColumnNotFoundError(table=table, column=quoted([name]), available=tuple(table_schema.fieldNames()))
     return data
 
 
 def _with_names_of_defaults(data: StructType, table_schema: StructType) -> StructType:
-    """The keyword DEFAULT has the name of the column that it stands for."""
+    """`data`, with each keyword DEFAULT named like the table's column at its position."""
     targets = [*table_schema.fields, *data.fields[len(table_schema.fields) :]]
     return StructType(
         [
@@ -228,12 +231,12 @@ def _fits_by_name(data: StructType, table_schema: StructType, rules: WriteRules)
     return fits_by_name(columns, table_schema, functools.partial(rules.widening.allows, iceberg=rules.iceberg))
 
 
-def _grown(table_schema: StructType, named: StructType, rules: WriteRules, table: str) -> StructType:
-    """The table's schema after the write."""
+def _evolved_schema(table_schema: StructType, named: StructType, rules: WriteRules, table: str) -> StructType:
+    """The table's schema after the write. Raises the errors of `rules` for columns and types that it refuses."""
     where = "the data, taken by position," if rules.by_position else "the data"
     check_duplicates(named, where=where, table=table)
     merge_rules = MergeRules(widening=rules.widening, iceberg=rules.iceberg, casting=rules.casting)
-    merged = merge(table_schema, as_nullable(visible_schema(named)), merge_rules)
+    merged = merge_schemas(table_schema, as_nullable(visible_schema(named)), merge_rules)
     refused = {} if rules.merge_schema else merged.added
     if merged.conflicts:
         retyped = {} if rules.merge_schema else merged.retyped
@@ -250,22 +253,18 @@ def _grown(table_schema: StructType, named: StructType, rules: WriteRules, table
 def _columns(
     data: StructType, named: StructType, schema: StructType, *, numbers_nulls: bool = False
 ) -> Iterator[ColumnPlan]:
-    """`named` is `data` with the table's names, position by position."""
-    known = positions(named)
+    """A plan for each column that files hold. `named` is `data` with the table's names, position by position."""
+    indices = positions(named)
     for target in schema.fields:
         if isinstance(target.dataType, NullType):
             continue
         fill, expression = fill_of(target)
-        index = known.get(fold(target.name))
-        if index is not None and LEFT_TO_TABLE in data.fields[index].metadata:
-            asked = None if fill is Fill.NULL else fill
+        index = indices.get(fold(target.name))
+        if index is None or LEFT_TO_TABLE in data.fields[index].metadata:
+            # The keyword DEFAULT means NULL for a column without a default.
+            used = None if index is not None and fill is Fill.NULL else fill
             yield ColumnPlan(
-                target=target, source=None, source_index=None, conversion=Keep(), fill=asked, expression=expression
-            )
-            continue
-        if index is None:
-            yield ColumnPlan(
-                target=target, source=None, source_index=None, conversion=Keep(), fill=fill, expression=expression
+                target=target, source=None, source_index=None, conversion=Keep(), fill=used, expression=expression
             )
             continue
         yield ColumnPlan(
@@ -295,9 +294,9 @@ def _check_filled(
 
 
 def _check_nested_filled(named: StructType, schema: StructType, table: str) -> None:
-    """A field of a struct that allows no nulls has nothing to be filled with.
+    """Refuse structs of the data that lack a field which allows no nulls: it cannot be filled.
 
-    Data that says NULL in place of the struct lacks no field: rows with such a NULL are told as others are.
+    Data of type void for the struct lacks no field; its rows are refused like all rows with a NULL where none may be.
     """
     missing = tuple(
         quoted(path)
@@ -309,19 +308,19 @@ def _check_nested_filled(named: StructType, schema: StructType, table: str) -> N
 
 
 def _is_void_above(named: StructType, path: FieldPath) -> bool:
-    """Whether the data has no struct on the way there: it lacks the column, or has NULL in its place."""
-    above = [find(named, path[:length]) for length in range(1, len(path))]
-    return above[0] is None or any(field is not None and isinstance(field.dataType, NullType) for field in above)
+    """Whether the data has no struct above `path`: it lacks the column, or has void in its place."""
+    parents = [find(named, path[:length]) for length in range(1, len(path))]
+    return parents[0] is None or any(field is not None and isinstance(field.dataType, NullType) for field in parents)
 
 
-def _check_fields_given(named: StructType, schema: StructType, error: type[MissingFieldsError], table: str) -> None:
-    """The structs of the data have all fields that those of the table have, inside arrays and maps too."""
-    given = [(child(named, field.name), field) for field in schema.fields]
+def _check_fields_present(named: StructType, schema: StructType, error: type[MissingFieldsError], table: str) -> None:
+    """Refuse structs of the data that lack fields of the table's structs, inside arrays and maps too."""
+    pairs = [(child(named, field.name), field) for field in schema.fields]
     missing = tuple(
         quoted(path)
-        for of, field in given
-        if of is not None
-        for path in _fields_lacking(of.dataType, field.dataType, (field.name,))
+        for data_field, field in pairs
+        if data_field is not None
+        for path in _fields_lacking(data_field.dataType, field.dataType, (field.name,))
     )
     if missing:
         raise error(table=table, columns=missing)
@@ -330,11 +329,11 @@ def _check_fields_given(named: StructType, schema: StructType, error: type[Missi
 def _fields_lacking(data: DataType, target: DataType, path: FieldPath) -> Iterator[FieldPath]:
     if isinstance(data, StructType) and isinstance(target, StructType):
         for field in target.fields:
-            of, here = child(data, field.name), (*path, field.name)
-            if of is not None:
-                yield from _fields_lacking(of.dataType, field.dataType, here)
+            data_field, field_path = child(data, field.name), (*path, field.name)
+            if data_field is not None:
+                yield from _fields_lacking(data_field.dataType, field.dataType, field_path)
             elif not isinstance(field.dataType, NullType):
-                yield here
+                yield field_path
     elif isinstance(data, ArrayType) and isinstance(target, ArrayType):
         yield from _fields_lacking(data.elementType, target.elementType, (*path, ELEMENT))
     elif isinstance(data, MapType) and isinstance(target, MapType):
@@ -372,20 +371,20 @@ def _plan(
 
 def _not_null(struct: StructType, path: FieldPath) -> Iterator[FieldPath]:
     for field in struct.fields:
-        here = (*path, field.name)
+        field_path = (*path, field.name)
         if not field.nullable:
-            yield here
+            yield field_path
         if isinstance(field.dataType, StructType):
-            yield from _not_null(field.dataType, here)
+            yield from _not_null(field.dataType, field_path)
 
 
 def _not_null_inside(kind: DataType, path: FieldPath, *, inside: bool = False) -> Iterator[FieldPath]:
     if isinstance(kind, StructType):
         for field in kind.fields:
-            here = (*path, field.name)
+            field_path = (*path, field.name)
             if inside and not field.nullable:
-                yield here
-            yield from _not_null_inside(field.dataType, here, inside=inside)
+                yield field_path
+            yield from _not_null_inside(field.dataType, field_path, inside=inside)
     elif isinstance(kind, ArrayType):
         if not kind.containsNull:
             yield (*path, ELEMENT)

@@ -1,7 +1,7 @@
-"""What a table must keep to so that Iceberg can read its files.
+"""The rules that a table must follow so that Iceberg can read its files.
 
 Implements "Writer Requirements for IcebergCompatV1" and "Writer Requirements for IcebergCompatV2" of PROTOCOL.md, as
-far as the log tells; how files are written is the business of the engines.
+far as they can be checked in the log; how files are written is up to the engine.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _NESTED = (ArrayType, MapType, StructType)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergTable:
-    """What the rules look at of a table."""
+    """The facts about a table that the rules check."""
 
     properties: TableProperties
     schema: StructType
@@ -89,25 +89,28 @@ class IcebergTable:
 def check_iceberg_table(metadata: Metadata, protocol: Protocol, *, old: Metadata | None = None, table: str) -> None:
     """Raises an `IcebergCompatError`, or a `UniFormNeedsCompatError`, for a table that breaks a rule.
 
-    `old` is what it was before, where it was there.
+    `old` is the metadata before the change; None for a new table.
     """
     properties = TableProperties(metadata.configuration)
     check_formats(properties, table=table)
     if not compat_versions(properties):
         return
-    described = IcebergTable(
+    facts = IcebergTable(
         properties=properties,
         schema=parse_schema(metadata.schema_string, table),
         partition_columns=tuple(metadata.partition_columns),
         supports_vectors=supported(protocol, "deletionVectors"),
     )
-    before = () if old is None else _partition_columns_before(old, described, table)
-    for error in broken_rules(described, old_partition_columns=before, table=table):
+    before = () if old is None else _partition_columns_before(old, facts, table)
+    for error in broken_rules(facts, old_partition_columns=before, table=table):
         raise error
 
 
 def check_formats(properties: TableProperties, *, table: str) -> None:
-    """Whether the formats of UniForm are such as anabranch writes, and can be written."""
+    """Refuse formats of UniForm that anabranch does not write, and Iceberg without IcebergCompat.
+
+    Raises `UniFormFormatError` and `UniFormNeedsCompatError`.
+    """
     for name in universal_formats(properties):
         if name != ICEBERG:
             raise UniFormFormatError(table=table, format=name)
@@ -116,18 +119,18 @@ def check_formats(properties: TableProperties, *, table: str) -> None:
 
 
 def broken_rules(
-    described: IcebergTable, *, old_partition_columns: tuple[str, ...] = (), table: str
+    facts: IcebergTable, *, old_partition_columns: tuple[str, ...] = (), table: str
 ) -> Iterator[IcebergCompatError]:
-    """Every rule that the description breaks, the most telling first."""
-    versions = compat_versions(described.properties)
+    """An error for every rule that the table breaks, the most important first."""
+    versions = compat_versions(facts.properties)
     for version in versions[:1]:
         if len(versions) > 1:
             yield IcebergCompatVersionsError(table=table, compat_version=versions[-1], others=versions[:-1])
-        yield from _about_properties(described, version, table)
-        yield from _about_types(described, version, table)
-        if old_partition_columns and old_partition_columns != described.partition_columns:
+        yield from _about_properties(facts, version, table)
+        yield from _about_types(facts, version, table)
+        if old_partition_columns and old_partition_columns != facts.partition_columns:
             yield IcebergCompatPartitioningError(
-                table=table, compat_version=version, old=old_partition_columns, new=described.partition_columns
+                table=table, compat_version=version, old=old_partition_columns, new=facts.partition_columns
             )
 
 
@@ -141,31 +144,31 @@ def check_iceberg_files(adds: Sequence[AddFile], properties: TableProperties, *,
                 raise IcebergCompatStatisticsError(table=table, compat_version=version, path=add.path)
 
 
-def _partition_columns_before(old: Metadata, described: IcebergTable, table: str) -> tuple[str, ...]:
-    """Under the names that they have now: a column that is renamed stays the same column."""
-    known = {field.name: field_id(field) for field in parse_schema(old.schema_string, table).fields}
-    names: dict[int | None, str] = {field_id(field): field.name for field in described.schema.fields}
-    return tuple(names.get(known[name], name) if known[name] is not None else name for name in old.partition_columns)
+def _partition_columns_before(old: Metadata, facts: IcebergTable, table: str) -> tuple[str, ...]:
+    """The partition columns of `old` under their new names: a renamed column is the same column."""
+    ids = {field.name: field_id(field) for field in parse_schema(old.schema_string, table).fields}
+    names: dict[int | None, str] = {field_id(field): field.name for field in facts.schema.fields}
+    return tuple(names.get(ids[name], name) if ids[name] is not None else name for name in old.partition_columns)
 
 
-def _about_properties(described: IcebergTable, version: int, table: str) -> Iterator[IcebergCompatError]:
-    mode = described.properties.column_mapping_mode
+def _about_properties(facts: IcebergTable, version: int, table: str) -> Iterator[IcebergCompatError]:
+    mode = facts.properties.column_mapping_mode
     if mode == "none":
         yield IcebergCompatColumnMappingError(table=table, compat_version=version, mode=mode)
-    if described.properties.deletion_vectors_enabled:
+    if facts.properties.deletion_vectors_enabled:
         yield IcebergCompatVectorsError(table=table, compat_version=version)
-    elif version == 1 and described.supports_vectors:
+    elif version == 1 and facts.supports_vectors:
         yield IcebergCompatVectorsError(table=table, compat_version=version, feature_only=True)
 
 
-def _about_types(described: IcebergTable, version: int, table: str) -> Iterator[IcebergCompatError]:
-    for path, field in walk(described.schema):
-        for found in _types_at(field.dataType):
-            if not _is_allowed(found, version):
+def _about_types(facts: IcebergTable, version: int, table: str) -> Iterator[IcebergCompatError]:
+    for path, field in walk(facts.schema):
+        for data_type in _types_at(field.dataType):
+            if not _is_allowed(data_type, version):
                 yield IcebergCompatTypeError(
-                    table=table, compat_version=version, column=quoted(path), data_type=found.simpleString()
+                    table=table, compat_version=version, column=quoted(path), data_type=data_type.simpleString()
                 )
-    for path, change in all_type_changes(described.schema, table):
+    for path, change in all_type_changes(facts.schema, table):
         if is_supported_change(change.old, change.new) and not is_iceberg_change(change.old, change.new):
             yield IcebergCompatTypeChangeError(
                 table=table,
@@ -177,7 +180,7 @@ def _about_types(described: IcebergTable, version: int, table: str) -> Iterator[
 
 
 def _types_at(data_type: DataType) -> Iterator[DataType]:
-    """The type and those within it, down to the next fields, which are looked at on their own."""
+    """The type and those of its elements, keys and values. Fields of structs are checked on their own."""
     yield data_type
     if isinstance(data_type, ArrayType):
         yield from _types_at(data_type.elementType)

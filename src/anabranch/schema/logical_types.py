@@ -1,4 +1,4 @@
-"""Types that data files do not have: `char(n)` and `varchar(n)`, strings there, and void, which is left out."""
+"""Types that data files do not have: `char(n)` and `varchar(n)`, stored as strings, and void, which is not stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from anabranch.errors.protocol import IntervalWriteError
 from anabranch.errors.schema import VoidWriteError
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, contains_type, fold, quoted, walk
 
-# `char(n)` and `varchar(n)`: strings with a length, remembered in the metadata of their column.
+# `char(n)` and `varchar(n)`: strings with a length, which the metadata of their column records.
 #
 # As in Spark, a table's schema says `string` and the top-level field keeps the declared type as text under
 # `__CHAR_VARCHAR_TYPE_STRING`: `char(5)`, or `struct<a:int,b:array<varchar(3)>>` for a nested one.
@@ -38,12 +38,12 @@ _LIMITED = re.compile(r"(char|character|varchar)\s*\(\s*(\d{1,9})\s*\)\s*", re.I
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthLimit:
-    """How long the strings at `path` may be, counted in characters; nulls pass."""
+    """The greatest length of the strings at `path`, counted in characters; nulls pass."""
 
     path: FieldPath
     length: int
     padded: bool
-    """A `char`: shorter values compare, and read, as if filled up with spaces."""
+    """True for `char`: shorter values compare, and are read, as if filled up with spaces."""
 
     @property
     def declared(self) -> str:
@@ -58,7 +58,7 @@ def without_char_varchar(schema: StructType) -> StructType:
 def length_limits(schema: StructType) -> list[LengthLimit]:
     """Every limit that the columns of `schema` declare, in schema order.
 
-    A declaration that does not parse, or names fields the column no longer has, limits nothing there.
+    A declaration that does not parse, or names fields the column no longer has, sets no limit.
     """
     limits: list[LengthLimit] = []
     for field in without_char_varchar(schema).fields:
@@ -102,50 +102,50 @@ def _declaration(data_type: DataType) -> str:
 
 
 def _declared(text: str, name: str) -> Iterator[LengthLimit]:
-    """Read a type as Spark's `catalogString` writes it; stops quietly where it cannot go on."""
+    """The limits in a type as Spark's `catalogString` writes it; none where the text does not parse."""
     tokens = [match[1].strip() for match in _TOKEN.finditer(text)]
     try:
-        found, rest = _read_type(tokens, (name,))
+        limits, rest = _read_type(tokens, (name,))
     except IndexError:
         return
     if not rest:
-        yield from found
+        yield from limits
 
 
 def _read_type(tokens: list[str], path: FieldPath) -> tuple[list[LengthLimit], list[str]]:
-    head, rest = tokens[0], tokens[1:]
+    name, rest = tokens[0], tokens[1:]
     if not rest or rest[0] != "<":
-        match = _LIMITED.fullmatch(head)
+        match = _LIMITED.fullmatch(name)
         if match is None:
             return [], rest
         return [LengthLimit(path=path, length=int(match[2]), padded=match[1].lower() != "varchar")], rest
     rest = rest[1:]
-    parts = {"array": [ELEMENT], "map": [KEY, VALUE]}.get(head.lower())
+    parts = {"array": [ELEMENT], "map": [KEY, VALUE]}.get(name.lower())
     limits: list[LengthLimit] = []
     while rest[0] != ">":
         if parts is not None:
             part = parts.pop(0)
         else:
             part, rest = rest[0].strip("`").replace("``", "`"), rest[2:]
-        found, rest = _read_type(rest, (*path, part))
-        limits += found
+        inner_limits, rest = _read_type(rest, (*path, part))
+        limits += inner_limits
         if rest[0] == ",":
             rest = rest[1:]
     return limits, rest[1:]
 
 
 def _holds_string(field: StructField, path: FieldPath) -> bool:
-    here: DataType | None = field.dataType
+    data_type: DataType | None = field.dataType
     for part in path[1:]:
-        if isinstance(here, StructType):
-            here = next((f.dataType for f in here.fields if fold(f.name) == fold(part)), None)
-        elif isinstance(here, ArrayType) and part == ELEMENT:
-            here = here.elementType
-        elif isinstance(here, MapType) and part in (KEY, VALUE):
-            here = here.keyType if part == KEY else here.valueType
+        if isinstance(data_type, StructType):
+            data_type = next((f.dataType for f in data_type.fields if fold(f.name) == fold(part)), None)
+        elif isinstance(data_type, ArrayType) and part == ELEMENT:
+            data_type = data_type.elementType
+        elif isinstance(data_type, MapType) and part in (KEY, VALUE):
+            data_type = data_type.keyType if part == KEY else data_type.valueType
         else:
             return False
-    return isinstance(here, StringType)
+    return isinstance(data_type, StringType)
 
 
 # Columns of type void: all null, and never in a data file.
@@ -164,16 +164,16 @@ def without_void(struct: StructType) -> StructType:
     return StructType(fields)
 
 
-def check_writable(schema: StructType, *, table: str) -> None:
-    """Refuse to write data files for a schema with intervals, or with void in a place where it cannot be left out."""
+def check_storable(schema: StructType, *, table: str) -> None:
+    """Refuse to write data files for a schema with intervals, or with void that cannot be left out."""
     check_no_intervals(schema, table=table)
     for path, field in walk(schema):
         if _holds_void(field.dataType):
             raise VoidWriteError(table=table, column=quoted(path), reason="has void inside an array or a map")
         if isinstance(field.dataType, StructType) and _is_all_void(field.dataType):
-            raise VoidWriteError(table=table, column=quoted(path), reason="is a struct of nothing but void fields")
+            raise VoidWriteError(table=table, column=quoted(path), reason="is a struct that has only void fields")
     if _is_all_void(schema):
-        raise VoidWriteError(table=table, column="", reason="has nothing but void columns")
+        raise VoidWriteError(table=table, column="", reason="has only void columns")
 
 
 def check_no_intervals(schema: StructType, *, table: str) -> None:
@@ -184,7 +184,7 @@ def check_no_intervals(schema: StructType, *, table: str) -> None:
 
 
 def _holds_interval(data_type: DataType) -> bool:
-    """Whether it is one, or has one in an array or a map."""
+    """Whether the type is an interval, or an array or a map with one. Fields of structs are checked separately."""
     if isinstance(data_type, StructType):
         return False
     return contains_type(data_type, DayTimeIntervalType) or contains_type(data_type, YearMonthIntervalType)

@@ -1,4 +1,4 @@
-"""The schema of a table after data with new or wider columns came in: `mergeSchema`.
+"""The schema of a table after a write of data with new or wider columns: `mergeSchema`.
 
 Columns match without regard to case. The table's order, names, nullability and metadata stay; new fields
 go to the end of their struct.
@@ -35,18 +35,18 @@ _INT32 = (ByteType, ShortType, IntegerType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRules:
-    """What may happen to the type of an existing column."""
+    """Which types of existing columns a merge may change."""
 
     widening: Widening = Widening.NONE
     iceberg: bool = False
-    """Widen only as Iceberg can follow."""
+    """Make only those types wider that Iceberg can widen, too."""
     casting: Casting = Casting.NONE
-    """Types that can be cast to the table's leave the table as it is."""
+    """Data of a type that can be cast to the table's does not change the table's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """A merge and what it took, each by quoted column path."""
+    """A merged schema and its differences from the table's, each by quoted column path."""
 
     schema: StructType
     added: Mapping[str, str]
@@ -54,11 +54,11 @@ class Merged:
     retyped: Mapping[str, tuple[str, str]]
     """Columns that took the data's type: the old and the new."""
     conflicts: Mapping[str, tuple[str, str]]
-    """Columns whose types cannot be brought together: the table's and the data's. They kept the table's."""
+    """Columns whose types do not fit: the table's and the data's. They keep the table's."""
 
 
-def merge(table_schema: StructType, data_schema: StructType, rules: MergeRules) -> Merged:
-    """`table_schema` grown so that data of `data_schema`, whose columns differ by more than case, fits."""
+def merge_schemas(table_schema: StructType, data_schema: StructType, rules: MergeRules) -> Merged:
+    """`table_schema` extended to hold data of `data_schema`, whose column names differ by more than case."""
     state = _Merge(rules=rules)
     schema = state.structs(table_schema, data_schema, ())
     return Merged(schema=schema, added=state.added, retyped=state.retyped, conflicts=state.conflicts)
@@ -66,7 +66,7 @@ def merge(table_schema: StructType, data_schema: StructType, rules: MergeRules) 
 
 @dataclass(slots=True, kw_only=True)
 class _Merge:
-    """One merge; collects what happens, so that one error can name it all."""
+    """One merge; collects all differences, so that a single error can name them."""
 
     rules: MergeRules
     added: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -74,12 +74,12 @@ class _Merge:
     conflicts: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
 
     def structs(self, ours: StructType, theirs: StructType, path: FieldPath) -> StructType:
-        known, given = positions(ours), positions(theirs)
+        table_positions, data_positions = positions(ours), positions(theirs)
         fields = []
-        for known_field in ours.fields:
-            index = given.get(fold(known_field.name))
-            fields.append(known_field if index is None else self.field(known_field, theirs.fields[index], path))
-        new = [added for added in theirs.fields if fold(added.name) not in known]
+        for table_field in ours.fields:
+            index = data_positions.get(fold(table_field.name))
+            fields.append(table_field if index is None else self.field(table_field, theirs.fields[index], path))
+        new = [added for added in theirs.fields if fold(added.name) not in table_positions]
         self.added.update({quoted((*path, added.name)): added.dataType.simpleString() for added in new})
         return StructType(fields + new)
 
@@ -116,7 +116,7 @@ class _Merge:
         return None
 
 
-# What of a schema's metadata users see, and what of a DataFrame's a table takes over.
+# Metadata that users see, and that a table takes over from a DataFrame's schema.
 
 
 GENERATION_EXPRESSION = "delta.generationExpression"
@@ -141,7 +141,7 @@ HIDDEN_KEYS = MAPPING_KEYS | {
 
 
 def visible_schema(schema: StructType) -> StructType:
-    """`schema` as `df.schema` shows it: comments and declared lengths stay, the table's own notes go.
+    """`schema` as `df.schema` shows it: with comments and declared lengths, without the table's own metadata.
 
     Also the form in which a DataFrame's schema becomes part of a table: a column that is read from one
     table must not carry its ids, defaults or generation into another.

@@ -20,18 +20,18 @@ from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.paths import FieldPath, child, fold, quoted, walk
 
 INVALID_CHARACTERS = " ,;{}()\n\t="
-"""What Parquet files do not take in a name; with column mapping files never see it."""
+"""Characters that Parquet files do not allow in a name. With column mapping, files have physical names instead."""
 
 OWN_PREFIX = "__anabranch_"
-"""Begins the names of columns that statements put beside those of the table while they run."""
+"""Prefix of the columns that statements add to those of the table while they run."""
 
 SPARK_ROW_INDEX = "_tmp_metadata_row_index"
-"""The column in which Spark's Parquet reader counts rows: of a table's column so called it gives these numbers."""
+"""The column that Spark's Parquet reader fills with row numbers, also where a table has a column of that name."""
 
 CHANGE_DATA_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def check_names(
+def check_column_names(
     schema: StructType,
     mode: ColumnMappingMode,
     *,
@@ -39,7 +39,7 @@ def check_names(
     change_data_feed: bool = False,
     reserved: Iterable[str] = (),
 ) -> None:
-    """Refuse a schema that no table could have.
+    """Refuse a schema that no table can have.
 
     `reserved` are further top-level names in use by the table itself, such as its columns for row ids.
     """
@@ -75,23 +75,23 @@ def invalid_names(schema: StructType) -> tuple[str, ...]:
 
 
 def check_reserved(schema: StructType, reserved: Iterable[str], *, table: str) -> None:
-    """Refuse top-level columns that would hide columns of the table's own."""
-    taken = {fold(name) for name in reserved}
-    found = tuple(name for name in schema.fieldNames() if fold(name) in taken)
-    if found:
-        raise ReservedColumnsError(table=table, columns=found)
+    """Refuse top-level columns with the `reserved` names, in any case."""
+    folded = {fold(name) for name in reserved}
+    conflicting = tuple(name for name in schema.fieldNames() if fold(name) in folded)
+    if conflicting:
+        raise ReservedColumnsError(table=table, columns=conflicting)
 
 
 def check_own_names(schema: StructType, *, table: str) -> None:
-    """Refuse top-level columns that statements, or Spark's reader, would take for columns of their own."""
-    found = tuple(
+    """Refuse top-level columns whose names statements, or Spark's reader, use for columns of their own."""
+    conflicting = tuple(
         name for name in schema.fieldNames() if fold(name).startswith(OWN_PREFIX) or fold(name) == SPARK_ROW_INDEX
     )
-    if found:
-        raise ReservedColumnsError(table=table, columns=found)
+    if conflicting:
+        raise ReservedColumnsError(table=table, columns=conflicting)
 
 
-# By which columns a table may be partitioned.
+# Partition columns.
 
 
 def partition_columns_of(schema: StructType, columns: Sequence[str], *, table: str) -> tuple[str, ...]:
@@ -114,9 +114,9 @@ def partition_columns_of(schema: StructType, columns: Sequence[str], *, table: s
     return tuple(named)
 
 
-def check_partitioning(given: Sequence[str], actual: Sequence[str], *, table: str, overwriting: bool) -> None:
-    """Refuse a write whose `partitionBy` is not the table's; none given means the table's."""
-    if given and [fold(name) for name in given] != [fold(name) for name in actual]:
+def check_partitioning(requested: Sequence[str], actual: Sequence[str], *, table: str, overwriting: bool) -> None:
+    """Refuse a write whose `partitionBy` differs from the table's partitioning. An empty `requested` always passes."""
+    if requested and [fold(name) for name in requested] != [fold(name) for name in actual]:
         raise PartitionColumnMismatchError(
-            table=table, given=tuple(given), actual=tuple(actual), overwriting=overwriting
+            table=table, given=tuple(requested), actual=tuple(actual), overwriting=overwriting
         )

@@ -29,7 +29,7 @@ def walk(schema: StructType) -> Iterator[tuple[FieldPath, StructField]]:
 def transform(schema: StructType, change: Callable[[FieldPath, StructField], StructField]) -> StructType:
     """Replace every struct field by what `change` makes of it; `change` sees fields with the old path.
 
-    A field's children are changed first, so `change` may keep or replace `dataType` as it likes.
+    A field's children are changed first, so `change` may keep or replace `dataType`.
     """
     return _transform_struct(schema, (), change)
 
@@ -37,43 +37,46 @@ def transform(schema: StructType, change: Callable[[FieldPath, StructField], Str
 def find(schema: StructType, path: FieldPath, *, case_sensitive: bool = False) -> StructField | None:
     """The field at `path`, or None. An exact match wins over one that differs in case."""
     field: StructField | None = None
-    here: DataType | None = schema
+    data_type: DataType | None = schema
     for part in path:
-        here, field = _step(here, field, part, case_sensitive=case_sensitive)
-        if here is None:
+        data_type, field = _step(data_type, field, part, case_sensitive=case_sensitive)
+        if data_type is None:
             return None
-    return field if isinstance(here, DataType) else None
+    return field if isinstance(data_type, DataType) else None
 
 
-def find_end(schema: StructType, path: FieldPath) -> StructField | None:
-    """What `path` ends at, or None: a field, or the element, key or value of an array or a map, called so."""
+def find_field_or_part(schema: StructType, path: FieldPath) -> StructField | None:
+    """The field at `path`, or None.
+
+    The element of an array is returned as a field called `element`, key and value of a map as `key` and `value`.
+    """
     field: StructField | None = None
-    here: DataType | None = schema
+    data_type: DataType | None = schema
     holder: DataType | None = None
     for part in path:
-        holder = here
-        here, field = _step(here, field, part, case_sensitive=False)
-    if here is None or isinstance(holder, StructType):
+        holder = data_type
+        data_type, field = _step(data_type, field, part, case_sensitive=False)
+    if data_type is None or isinstance(holder, StructType):
         return field
     if isinstance(holder, ArrayType):
-        return StructField(ELEMENT, here, holder.containsNull)
-    assert isinstance(holder, MapType), "whatever else has no parts"
-    return StructField(path[-1], here, path[-1] == VALUE and holder.valueContainsNull)
+        return StructField(ELEMENT, data_type, holder.containsNull)
+    assert isinstance(holder, MapType), "only structs, arrays and maps have parts"
+    return StructField(path[-1], data_type, path[-1] == VALUE and holder.valueContainsNull)
 
 
 def child(struct: StructType, name: str, *, case_sensitive: bool = False) -> StructField | None:
-    """The field of `struct` that `name` means, or None."""
-    loose: StructField | None = None
+    """The field of `struct` called `name`, or None. An exact match wins over one that differs in case."""
+    folded_match: StructField | None = None
     for field in struct.fields:
         if field.name == name:
             return field
-        if loose is None and not case_sensitive and fold(field.name) == fold(name):
-            loose = field
-    return loose
+        if folded_match is None and not case_sensitive and fold(field.name) == fold(name):
+            folded_match = field
+    return folded_match
 
 
 def positions(struct: StructType) -> dict[str, int]:
-    """The position of each field by its folded name, for looking up many; of duplicates the first counts."""
+    """The position of each field by its folded name. Of duplicates, the first."""
     return {fold(struct.names[index]): index for index in range(len(struct.names) - 1, -1, -1)}
 
 
@@ -83,20 +86,20 @@ def fold(name: str) -> str:
 
 
 def quoted(path: Iterable[str]) -> str:
-    """`path` as SQL would write it, with backticks only where Spark puts them."""
+    """`path` as SQL writes it, with backticks only where Spark puts them."""
     return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in path)
 
 
-def _walk(here: DataType, path: FieldPath) -> Iterator[tuple[FieldPath, StructField]]:
-    if isinstance(here, StructType):
-        for field in here.fields:
+def _walk(data_type: DataType, path: FieldPath) -> Iterator[tuple[FieldPath, StructField]]:
+    if isinstance(data_type, StructType):
+        for field in data_type.fields:
             yield (*path, field.name), field
             yield from _walk(field.dataType, (*path, field.name))
-    elif isinstance(here, ArrayType):
-        yield from _walk(here.elementType, (*path, ELEMENT))
-    elif isinstance(here, MapType):
-        yield from _walk(here.keyType, (*path, KEY))
-        yield from _walk(here.valueType, (*path, VALUE))
+    elif isinstance(data_type, ArrayType):
+        yield from _walk(data_type.elementType, (*path, ELEMENT))
+    elif isinstance(data_type, MapType):
+        yield from _walk(data_type.keyType, (*path, KEY))
+        yield from _walk(data_type.valueType, (*path, VALUE))
 
 
 def _transform_struct(
@@ -104,45 +107,47 @@ def _transform_struct(
 ) -> StructType:
     fields = []
     for field in struct.fields:
-        here = (*path, field.name)
-        inner = _transform(field.dataType, here, change)
-        fields.append(change(here, StructField(field.name, inner, field.nullable, dict(field.metadata))))
+        field_path = (*path, field.name)
+        inner = _transform(field.dataType, field_path, change)
+        fields.append(change(field_path, StructField(field.name, inner, field.nullable, dict(field.metadata))))
     return StructType(fields)
 
 
-def _transform(here: DataType, path: FieldPath, change: Callable[[FieldPath, StructField], StructField]) -> DataType:
-    if isinstance(here, StructType):
-        return _transform_struct(here, path, change)
-    if isinstance(here, ArrayType):
-        return ArrayType(_transform(here.elementType, (*path, ELEMENT), change), here.containsNull)
-    if isinstance(here, MapType):
-        key = _transform(here.keyType, (*path, KEY), change)
-        value = _transform(here.valueType, (*path, VALUE), change)
-        return MapType(key, value, here.valueContainsNull)
-    return here
+def _transform(
+    data_type: DataType, path: FieldPath, change: Callable[[FieldPath, StructField], StructField]
+) -> DataType:
+    if isinstance(data_type, StructType):
+        return _transform_struct(data_type, path, change)
+    if isinstance(data_type, ArrayType):
+        return ArrayType(_transform(data_type.elementType, (*path, ELEMENT), change), data_type.containsNull)
+    if isinstance(data_type, MapType):
+        key = _transform(data_type.keyType, (*path, KEY), change)
+        value = _transform(data_type.valueType, (*path, VALUE), change)
+        return MapType(key, value, data_type.valueContainsNull)
+    return data_type
 
 
 def _step(
-    here: DataType | None, field: StructField | None, part: str, *, case_sensitive: bool
+    data_type: DataType | None, field: StructField | None, part: str, *, case_sensitive: bool
 ) -> tuple[DataType | None, StructField | None]:
-    """One step down; behind an array or a map the field stays the one that holds it."""
-    if isinstance(here, StructType):
-        found = child(here, part, case_sensitive=case_sensitive)
-        return (found.dataType, found) if found is not None else (None, None)
-    if isinstance(here, ArrayType) and part == ELEMENT:
-        return here.elementType, field
-    if isinstance(here, MapType) and part in (KEY, VALUE):
-        return (here.keyType if part == KEY else here.valueType), field
+    """Type and field one step below `data_type`. Elements, keys and values belong to the field of their collection."""
+    if isinstance(data_type, StructType):
+        child_field = child(data_type, part, case_sensitive=case_sensitive)
+        return (child_field.dataType, child_field) if child_field is not None else (None, None)
+    if isinstance(data_type, ArrayType) and part == ELEMENT:
+        return data_type.elementType, field
+    if isinstance(data_type, MapType) and part in (KEY, VALUE):
+        return (data_type.keyType if part == KEY else data_type.valueType), field
     return None, None
 
 
-# What two schemas have in common, for decisions and for messages.
+# Schemas compared, and with nulls allowed.
 
 
 def same_type(left: DataType, right: DataType) -> bool:
-    """Whether values of both look alike in a file: same types and names, in the same order.
+    """Whether values of both are stored alike in files: same types and names, in the same order.
 
-    Nullability, metadata and the case of names do not count.
+    Nullability, metadata and the case of names are ignored.
     """
     if isinstance(left, StructType) and isinstance(right, StructType):
         return len(left.fields) == len(right.fields) and all(
@@ -156,18 +161,18 @@ def same_type(left: DataType, right: DataType) -> bool:
     return left == right
 
 
-def differences(before: StructType, after: StructType) -> list[str]:
-    """What changed from `before` to `after`, one phrase a difference, such as `b.c is new (long)`."""
+def schema_differences(before: StructType, after: StructType) -> list[str]:
+    """The changes from `before` to `after`, one phrase for each difference, such as `b.c is new (long)`."""
     return list(_differences(before, after, ()))
 
 
 def as_nullable(schema: StructType) -> StructType:
-    """`schema` with nulls allowed everywhere: what a DataFrame says of nulls is no promise."""
+    """`schema` with nulls allowed everywhere, since a DataFrame does not guarantee its nullability."""
     return StructType([StructField(f.name, nullable_type(f.dataType), True, f.metadata) for f in schema.fields])
 
 
 def with_comments_only(schema: StructType) -> StructType:
-    """`schema` with nulls allowed everywhere, and without metadata but comments."""
+    """`schema` with nulls allowed everywhere, and without metadata except comments."""
 
     def comment_only(_path: FieldPath, field: StructField) -> StructField:
         kept = {"comment": field.metadata["comment"]} if "comment" in field.metadata else {}
@@ -177,7 +182,7 @@ def with_comments_only(schema: StructType) -> StructType:
 
 
 def contains_type(data_type: DataType, kind: type[DataType]) -> bool:
-    """Whether `kind` is found at any level."""
+    """Whether `data_type` is a `kind`, or contains one at any level."""
     if isinstance(data_type, StructType):
         return any(contains_type(field.dataType, kind) for field in data_type.fields)
     if isinstance(data_type, ArrayType):
@@ -199,7 +204,7 @@ def nullable_type(data_type: DataType) -> DataType:
 
 
 def with_nullable_elements(schema: StructType) -> StructType:
-    """`schema` with nulls allowed inside arrays and maps, where nobody checks them."""
+    """`schema` with nulls allowed inside arrays and maps, where Delta does not enforce NOT NULL."""
     return StructType([StructField(f.name, _open(f.dataType), f.nullable, f.metadata) for f in schema.fields])
 
 
@@ -210,11 +215,11 @@ def _open(data_type: DataType) -> DataType:
 def _differences(before: StructType, after: StructType, path: FieldPath) -> Iterator[str]:
     old, new = positions(before), positions(after)
     for field in before.fields:
-        here, index = (*path, field.name), new.get(fold(field.name))
+        field_path, index = (*path, field.name), new.get(fold(field.name))
         if index is None:
-            yield f"{quoted(here)} is gone ({field.dataType.simpleString()})"
+            yield f"{quoted(field_path)} is gone ({field.dataType.simpleString()})"
         else:
-            yield from _field_differences(field, after.fields[index], here)
+            yield from _field_differences(field, after.fields[index], field_path)
     for field in after.fields:
         if fold(field.name) not in old:
             yield f"{quoted((*path, field.name))} is new ({field.dataType.simpleString()})"

@@ -1,4 +1,4 @@
-"""REPLACE COLUMNS: another list of columns for files that stay."""
+"""REPLACE COLUMNS: a new list of columns for a table whose files stay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anabranch.schema.type_widening import record_type_changes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacedColumns:
-    """A schema, and what became of the old one."""
+    """The new schema, and the old columns that it drops or gives another type."""
 
     schema: StructType
     dropped: tuple[FieldPath, ...]
@@ -36,10 +36,10 @@ class _Replacement:
 
 
 def replaced_columns(old: StructType, new: StructType, *, widens: bool, table: str) -> ReplacedColumns:
-    """`new` as the schema of a table of schema `old`: columns of the same name keep what identifies them.
+    """`new` as the schema of a table of schema `old`: columns of the same name keep their identity.
 
-    Columns may move, get another comment, allow NULL, become wider where the table `widens` types; they may be
-    added or go, but not both beside each other, since that might mean a new name. Raises UnsupportedColumnChangeError.
+    Columns may move, get another comment, allow NULL, become wider where the table `widens` types. A struct may gain
+    or lose columns, but not both, since that might be a rename. Raises UnsupportedColumnChangeError.
     """
     if identity_columns(old, table):
         name = next(iter(identity_columns(old, table)))
@@ -54,37 +54,36 @@ def replaced_columns(old: StructType, new: StructType, *, widens: bool, table: s
     )
 
 
-def _structs(old: StructType, new: StructType, above: FieldPath, state: _Replacement) -> StructType:
-    known, kept = positions(old), {fold(name) for name in new.names}
+def _structs(old: StructType, new: StructType, parent: FieldPath, state: _Replacement) -> StructType:
+    old_positions, kept = positions(old), {fold(name) for name in new.names}
     dropped = [field.name for field in old.fields if fold(field.name) not in kept]
-    added = [field.name for field in new.fields if fold(field.name) not in known]
+    added = [field.name for field in new.fields if fold(field.name) not in old_positions]
     if dropped and added:
-        reason = (
-            f"{', '.join(dropped)} would go and {', '.join(added)} come, which may mean new names; use RENAME COLUMN"
-        )
-        raise _refused((*above, dropped[0]), reason, state)
-    state.dropped += [(*above, name) for name in dropped]
+        change = f"{', '.join(dropped)} would be dropped and {', '.join(added)} added"
+        reason = f"{change}, which may be a rename; use RENAME COLUMN"
+        raise _refused((*parent, dropped[0]), reason, state)
+    state.dropped += [(*parent, name) for name in dropped]
     fields = []
     for field in new.fields:
-        place = known.get(fold(field.name))
+        index = old_positions.get(fold(field.name))
         fields.append(
-            _new_field(field, above, state) if place is None else _field(old.fields[place], field, above, state)
+            _new_field(field, parent, state) if index is None else _field(old.fields[index], field, parent, state)
         )
     return StructType(fields)
 
 
-def _new_field(field: StructField, above: FieldPath, state: _Replacement) -> StructField:
-    new = NewColumn(path=(*above, field.name), data_type=field.dataType, nullable=field.nullable)
+def _new_field(field: StructField, parent: FieldPath, state: _Replacement) -> StructField:
+    new = NewColumn(path=(*parent, field.name), data_type=field.dataType, nullable=field.nullable)
     check_addable(new, field, table=state.table)
     return field
 
 
-def _field(old: StructField, new: StructField, above: FieldPath, state: _Replacement) -> StructField:
-    path = (*above, old.name)
+def _field(old: StructField, new: StructField, parent: FieldPath, state: _Replacement) -> StructField:
+    path = (*parent, old.name)
     if old.nullable and not new.nullable:
-        raise _refused(path, "rows that are there may have NULL in it; say ALTER COLUMN … SET NOT NULL", state)
+        raise _refused(path, "existing rows may have NULL in it; use ALTER COLUMN … SET NOT NULL", state)
     if old.metadata.get(DECLARED_TYPE) != new.metadata.get(DECLARED_TYPE):
-        raise _refused(path, "its length would change; say ALTER COLUMN … TYPE", state)
+        raise _refused(path, "its length would change; use ALTER COLUMN … TYPE", state)
     metadata = dict(old.metadata)
     if COMMENT in new.metadata:
         metadata[COMMENT] = new.metadata[COMMENT]
@@ -104,14 +103,14 @@ def _refused(path: FieldPath, reason: str, state: _Replacement) -> UnsupportedCo
     return UnsupportedColumnChangeError(table=state.table, column=quoted(path), reason=reason)
 
 
-# `delta.dataSkippingStatsColumns` after columns that it names were renamed or dropped.
+# `delta.dataSkippingStatsColumns` after one of its columns was renamed or dropped.
 
 
 PROPERTY = "delta.dataSkippingStatsColumns"
 
 
 def with_renamed_stats_column(properties: Mapping[str, str], path: FieldPath, new_name: str) -> dict[str, str]:
-    """`properties` with the column, and what lies below it, under its new name."""
+    """`properties` with the column, and its nested fields, under its new name."""
 
     def rename(named: FieldPath) -> FieldPath | None:
         return (*named[: len(path) - 1], new_name, *named[len(path) :]) if _is_below(named, path) else named
@@ -120,7 +119,7 @@ def with_renamed_stats_column(properties: Mapping[str, str], path: FieldPath, ne
 
 
 def without_stats_column(properties: Mapping[str, str], path: FieldPath) -> dict[str, str]:
-    """`properties` without the column and what lies below it."""
+    """`properties` without the column and its nested fields."""
     return _rewritten(properties, lambda named: None if _is_below(named, path) else named)
 
 

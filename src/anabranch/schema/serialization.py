@@ -1,9 +1,9 @@
 """The schema of a table, from and to the JSON of `metaData.schemaString`.
 
 Implements "Schema Serialization Format" of PROTOCOL.md. PySpark's own `StructType.fromJson` is not used:
-it differs between releases, drops what it does not know, recurses without a bound, and imports the
-Python class that a `udt` entry names, which a table's log must never be able to ask for. Spark's own vectors and
-matrices are known here.
+it differs between releases, drops keys that it does not know, recurses without a bound, and imports the
+Python class that a `udt` entry names, which a table's log must never decide. Only the vectors and matrices of
+Spark's ML libraries are read.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ _ML_TYPES: Mapping[str, tuple[str, str]] = {
     for name in ("VectorUDT", "MatrixUDT")
 }
 """The user-defined types that a table may hold, by their class in Java: module and class in Python. No log may name
-another, for whoever reads it would load that class. Files hold their `sqlType`."""
+another, since every reader would load that class. Files hold their `sqlType`."""
 _OLD_SPELLINGS: Mapping[str, type[DataType]] = {"null": NullType, "timestamp_ltz": TimestampType}
-"""What older writers used and Spark still reads."""
+"""Names that older writers used and Spark still reads."""
 _NAMES: Mapping[type[DataType], str] = {kind: name for name, kind in _PRIMITIVES.items()}
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,4})\s*,\s*(-?\d{1,4})\s*\)")
 _LENGTH = re.compile(r"(char|varchar)\(\s*(\d{1,9})\s*\)")
 _COLLATED = re.compile(r"string\s+collate\s+(\w+)", re.IGNORECASE)
-_KNOWN_BUT_REFUSED = re.compile(r"(interval$|time\b|geometry\b|geography\b|calendar_?interval)", re.IGNORECASE)
+_UNSUPPORTED = re.compile(r"(interval$|time\b|geometry\b|geography\b|calendar_?interval)", re.IGNORECASE)
 _INTERVAL = re.compile(r"interval (\w+)(?: to (\w+))?")
 _INTERVAL_FIELDS: tuple[tuple[tuple[str, ...], type[DataType]], ...] = (
     (("year", "month"), YearMonthIntervalType),
@@ -148,12 +148,12 @@ def is_ml_type(data_type: UserDefinedType) -> bool:
 
 
 def _ml_type(scala_class: Any) -> UserDefinedType | None:
-    found = _ML_TYPES.get(scala_class) if isinstance(scala_class, str) else None
-    if found is None:
+    python_class = _ML_TYPES.get(scala_class) if isinstance(scala_class, str) else None
+    if python_class is None:
         return None
-    module, name = found
-    known: UserDefinedType = getattr(importlib.import_module(module), name)()
-    return known
+    module, name = python_class
+    ml_type: UserDefinedType = getattr(importlib.import_module(module), name)()
+    return ml_type
 
 
 def type_name(data_type: DataType) -> str:
@@ -167,7 +167,7 @@ def type_name(data_type: DataType) -> str:
 
 
 class _Parser:
-    """Builds types from decoded JSON and says where it stopped."""
+    """Builds types from decoded JSON; errors name the field that is malformed."""
 
     def __init__(self, table: str) -> None:
         self.table = table
@@ -193,13 +193,13 @@ class _Parser:
         name = value.get("name")
         if not isinstance(name, str):
             raise self.malformed(path, f"field {position} has no name")
-        here = (*path, name)
+        field_path = (*path, name)
         if "type" not in value:
-            raise self.malformed(here, "it has no type")
-        metadata = self.metadata(value.get("metadata"), here)
-        collations = self.collations(metadata.pop(COLLATIONS, None), here)
-        data_type = self.type(value["type"], here, collations, within=name)
-        return StructField(name, data_type, self.flag(value, "nullable", here), metadata)
+            raise self.malformed(field_path, "it has no type")
+        metadata = self.metadata(value.get("metadata"), field_path)
+        collations = self.collations(metadata.pop(COLLATIONS, None), field_path)
+        data_type = self.type(value["type"], field_path, collations, within=name)
+        return StructField(name, data_type, self.flag(value, "nullable", field_path), metadata)
 
     def type(self, value: Any, path: FieldPath, collations: Mapping[str, str], within: str = "") -> DataType:
         """`within` is the path that `__COLLATIONS` uses: from the nearest field, not from the root."""
@@ -230,10 +230,10 @@ class _Parser:
         raise self.malformed(path, f"its type is called {kind!r}, which is no name")
 
     def user_defined(self, value: Mapping[str, Any], path: FieldPath) -> DataType:
-        """One of `_ML_TYPES`, if the entry says of it what Spark does."""
-        known = _ml_type(value.get("class"))
-        if known is not None and dict(value) == known.jsonValue():
-            return known
+        """One of `_ML_TYPES`, if the entry is exactly what Spark writes for it. Raises UnsupportedTypeError."""
+        ml_type = _ml_type(value.get("class"))
+        if ml_type is not None and dict(value) == ml_type.jsonValue():
+            return ml_type
         named = str(value.get("class") or value.get("pyClass") or "unnamed")
         raise UnsupportedTypeError(table=self.table, columns={".".join(path): f"user-defined type {named[:100]}"})
 
@@ -257,7 +257,7 @@ class _Parser:
             return StringType(match[1])
         if (match := _INTERVAL.fullmatch(name)) and (kind := _interval(match[1], match[2])):
             return kind()
-        if _KNOWN_BUT_REFUSED.match(name):
+        if _UNSUPPORTED.match(name):
             raise UnsupportedTypeError(table=self.table, columns={".".join(path): name[:100]})
         raise UnknownTypeError(table=self.table, column=".".join(path), type_name=name[:100])
 
@@ -280,7 +280,7 @@ class _Parser:
         return dict(value)
 
     def collations(self, value: Any, path: FieldPath) -> dict[str, str]:
-        """Path within the field to collation name; the log writes `provider.name`."""
+        """Names of collations by path within the field; the log writes `provider.name`."""
         if value is None:
             return {}
         if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
@@ -292,7 +292,7 @@ class _Parser:
 
 
 def _interval(longest: str, shortest: str | None) -> type[DataType] | None:
-    """The kind of interval with these fields; None where they are no such thing."""
+    """The kind of interval with these fields; None where they name no interval."""
     for fields, kind in _INTERVAL_FIELDS:
         if longest in fields and (shortest is None or shortest in fields[fields.index(longest) + 1 :]):
             return kind

@@ -1,4 +1,4 @@
-"""Types of columns that became wider, and the record of it.
+"""Type widening: which types may become wider, and the record of such changes in the schema.
 
 Implements "Type Widening" and "Type Change Metadata" of PROTOCOL.md.
 """
@@ -45,7 +45,7 @@ _AS_DECIMAL: dict[type[DataType], DecimalType] = {
     IntegerType: DecimalType(10, 0),
     LongType: DecimalType(20, 0),
 }
-# What `fromType` and `toType` may say besides the names of the schema format: they are read as SQL.
+# SQL names that `fromType` and `toType` may have instead of the names of the schema format.
 _SQL_NAMES = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte", "real": "float"}
 
 
@@ -73,11 +73,11 @@ class TypeChange:
     old: DataType
     new: DataType
     field_path: FieldPath = ()
-    """From the field that holds the entry to the element, key or value that changed."""
+    """The path from the field that holds the entry to the element, key or value that changed."""
 
 
 def is_supported_change(old: DataType, new: DataType) -> bool:
-    """Whether the protocol lists the change of a primitive type; no change at all counts as one."""
+    """Whether the protocol allows the change of a primitive type. An unchanged type is allowed."""
     if old == new:
         return True
     if type(old) in _INTEGERS and type(new) in _INTEGERS:
@@ -117,7 +117,7 @@ def all_type_changes(schema: StructType, table: str = "the table") -> list[tuple
 
 
 def check_type_changes(schema: StructType, table: str) -> None:
-    """Refuse a table whose history holds a change that readers could not follow.
+    """Refuse a table whose schema records a change that readers cannot follow.
 
     Implements "Reader Requirements for Type Widening".
     """
@@ -144,7 +144,7 @@ def record_type_changes(schema: StructType, old_schema: StructType) -> StructTyp
 
 
 def without_type_changes(schema: StructType) -> StructType:
-    """`schema` without the record, for dropping the feature once no file has an old type."""
+    """`schema` without recorded changes, for dropping the feature once no file has an old type."""
 
     def drop(_path: FieldPath, field: StructField) -> StructField:
         metadata = {key: value for key, value in field.metadata.items() if key != TYPE_CHANGES}
@@ -154,7 +154,7 @@ def without_type_changes(schema: StructType) -> StructType:
 
 
 def type_changes(old: DataType, new: DataType, path: FieldPath) -> list[TypeChange]:
-    """What became wider, down to the next structs, whose fields keep their own record."""
+    """The types that became wider, down to the next structs, whose fields have records of their own."""
     if isinstance(old, ArrayType) and isinstance(new, ArrayType):
         return type_changes(old.elementType, new.elementType, (*path, ELEMENT))
     if isinstance(old, MapType) and isinstance(new, MapType):
@@ -202,6 +202,6 @@ def _is_same_family(old: DataType, new: DataType) -> bool:
 
 
 def _are_strings(old: DataType, new: DataType) -> bool:
-    """Such changes need no record and do no harm; some writers recorded them."""
+    """Whether both are strings. Such changes need no record; some writers recorded them, which does no harm."""
     kinds = (StringType, CharType, VarcharType)
     return isinstance(old, kinds) and isinstance(new, kinds)

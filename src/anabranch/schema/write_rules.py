@@ -1,4 +1,4 @@
-"""What each way of writing into a table allows.
+"""The rules of each way of writing into a table.
 
 The rules follow Delta, API by API: `df.write.save()` needs types that agree, `insertInto` and SQL match by
 position and cast, `saveAsTable` and `writeTo` match by name and cast.
@@ -28,7 +28,7 @@ from anabranch.schema.type_widening import Widening
 
 
 class WriteApi(enum.Enum):
-    """The call through which data comes in; each has its own habits."""
+    """The API through which data is written; each has its own rules."""
 
     SAVE = "save"
     SAVE_AS_TABLE = "saveAsTable"
@@ -38,9 +38,9 @@ class WriteApi(enum.Enum):
     SQL_BY_POSITION = "INSERT INTO"
     SQL_BY_NAME = "INSERT INTO BY NAME"
     CHANGED_ROWS = "UPDATE"
-    """Rows of the table itself, changed."""
+    """Changed rows of the table itself."""
     MERGED_ROWS = "MERGE"
-    """Rows of the table itself, changed, and new ones among them."""
+    """Changed rows of the table itself, and new ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,24 +50,24 @@ class WriteRules:
     by_position: bool
     casting: Casting
     nulls_for_missing: bool
-    """Columns that the data lacks become null, as far as they may."""
+    """Columns that the data lacks become null, where they are nullable."""
     overwriting: bool
     """The write replaces data, so messages may offer `overwriteSchema`."""
     merge_schema: bool
     overwrite_schema: bool
     lacking_fields: type[MissingFieldsError] | None
-    """What is raised for fields that the data's structs lack; None where they become null."""
+    """The error for fields that the data's structs lack; None where they become null."""
     fills_partitions: bool
-    """SQL fills partition columns that the data lacks as any other; a DataFrame has to bring them."""
+    """SQL fills partition columns that the data lacks like other columns; a DataFrame must have them."""
     exact_case: bool = False
     """A column whose name differs from the table's by case is a mistake, not a match."""
     incompatible: type[IncompatibleTypesError] = IncompatibleTypesError
-    """What is raised for types that cannot be brought together."""
+    """The error for types that do not fit each other."""
     unknown: type[SchemaMismatchError] = SchemaMismatchError
-    """What is raised for columns and fields that the table lacks."""
+    """The error for columns and fields that the table lacks."""
     rows_of_table: bool = False
     """The data are rows of the table, so identity columns have their numbers."""
-    new_rows_among_them: bool = False
+    includes_new_rows: bool = False
     """A row whose number is NULL is new and gets one."""
     widening: Widening = Widening.NONE
     records_type_changes: bool = False
@@ -91,7 +91,7 @@ def rules_for(
     """The rules of `api` under the settings of a session and a table.
 
     `policy` is `spark.sql.storeAssignmentPolicy` and `case_sensitive` is `spark.sql.caseSensitive`;
-    `nulls_for_missing` is `spark.sql.defaultColumn.useNullsForMissingDefaultValues`. The last two count for
+    `nulls_for_missing` is `spark.sql.defaultColumn.useNullsForMissingDefaultValues`. The last two apply to
     `INSERT INTO … BY NAME` alone: everywhere else Delta ignores case and lets columns be left out.
     `widening` says how far a write with `merge_schema` may widen columns of a table with `delta.enableTypeWidening`;
     pass `records_type_changes` where such a table never widens on its own, as other changes must be recorded, too.
@@ -110,7 +110,7 @@ def rules_for(
         lacking_fields=MissingInsertFieldsError if by_name_in_sql else None if fills_fields else MissingFieldsError,
         fills_partitions=by_name_in_sql or of_table,
         rows_of_table=of_table,
-        new_rows_among_them=api is WriteApi.MERGED_ROWS,
+        includes_new_rows=api is WriteApi.MERGED_ROWS,
         overwriting=overwriting,
         merge_schema=merge_schema,
         overwrite_schema=overwrite_schema and overwriting,
@@ -131,29 +131,30 @@ class RowRule:
     """A condition that must be true, neither false nor NULL, for every row that is written."""
 
     owner: str
-    """For messages, such as "CHECK constraint positive"."""
+    """The name of the rule in messages, such as "CHECK constraint positive"."""
     expression: str
-    """SQL, as it stands in the metadata; not to be trusted."""
+    """SQL of the table's metadata; not to be trusted."""
 
 
 def row_rules(schema: StructType, constraints: Mapping[str, str], *, table: str = "the table") -> tuple[RowRule, ...]:
-    """What holds for all rows of a table. `constraints` is SQL by name, from `TableProperties.constraints`.
+    """The conditions that all rows of a table satisfy.
 
-    Raises MalformedSchemaError for an invariant that is none.
+    `constraints` is SQL by name, from `TableProperties.constraints`. Raises MalformedSchemaError for an invariant that
+    has no SQL expression.
     """
     checks = [RowRule(owner=check_owner(name), expression=sql) for name, sql in sorted(constraints.items())]
     return (*checks, *_invariants(schema, (), table))
 
 
 def check_owner(name: str) -> str:
-    """What messages call a CHECK constraint."""
+    """The name of a CHECK constraint in messages."""
     return f"CHECK constraint {name}"
 
 
-def _invariants(struct: StructType, above: FieldPath, table: str) -> Iterator[RowRule]:
-    """Through structs only: what an invariant inside an array or a map would be about, nobody says."""
+def _invariants(struct: StructType, parent: FieldPath, table: str) -> Iterator[RowRule]:
+    """The invariants of columns and fields of structs. The protocol defines none inside arrays and maps."""
     for field in struct.fields:
-        path = (*above, field.name)
+        path = (*parent, field.name)
         if INVARIANTS in field.metadata:
             yield RowRule(
                 owner=f"invariant of column {quoted(path)}", expression=_invariant(field, quoted(path), table)
@@ -165,10 +166,10 @@ def _invariants(struct: StructType, above: FieldPath, table: str) -> Iterator[Ro
 def _invariant(field: StructField, path: str, table: str) -> str:
     text = field.metadata[INVARIANTS]
     try:
-        found = json.loads(text)["expression"]["expression"]
+        expression = json.loads(text)["expression"]["expression"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        found = None
-    if not isinstance(found, str):
+        expression = None
+    if not isinstance(expression, str):
         reason = f"{INVARIANTS} is {text!r}, which holds no expression"
         raise MalformedSchemaError(table=table, field=path, reason=reason)
-    return found
+    return expression

@@ -1,4 +1,4 @@
-"""Addresses as texts, free ports, and what the JVM says where one cannot be had."""
+"""Addresses as text, free ports, and the JVM's reason for a failure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def address_of(host: str, port: int) -> str:
 
 
 def free_port(host: str) -> int:
-    """A port of `host` that nobody listens on now."""
+    """A port of `host` that is free now."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as found:
-        found.bind((host.strip("[]"), 0))
-        return int(found.getsockname()[1])
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.bind((host.strip("[]"), 0))
+        return int(listener.getsockname()[1])
 
 
 def root_cause(error: Py4JJavaError) -> str:
-    """What the innermost of the JVM's exceptions says, without a period at its end."""
-    found = error.java_exception
+    """The message of the JVM's innermost exception, without a final period."""
+    exception = error.java_exception
     for _ in range(_CAUSES_MAX):
-        below = found.getCause()
-        if below is None:
+        cause = exception.getCause()
+        if cause is None:
             break
-        found = below
-    return str(found.getMessage() or found).rstrip(".")
+        exception = cause
+    return str(exception.getMessage() or exception).rstrip(".")

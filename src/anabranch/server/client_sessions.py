@@ -1,4 +1,4 @@
-"""What is kept for sessions of clients, as long as they are open and no longer."""
+"""Releases what is kept for sessions of clients once they have ended."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from anabranch.spark.session.delta_session import SESSIONS_KEPT_MAX, DeltaSessio
 logger = logging.getLogger("anabranch.server")
 
 KEPT_MAX: Final = 64
-"""Clients that are at work at once find their tables open; of more, those that were used last."""
-_LOOK_SECONDS = 2.0
+"""The number of sessions whose open tables are kept; beyond it, those used last."""
+_POLL_SECONDS = 2.0
 _UNUSED_SECONDS = 60.0
 
 
 class ClientSessions:
-    """Looks which sessions are open, and lets go of what is kept for the others. Spark tells nobody that one ended."""
+    """Polls which sessions are open, and releases what is kept for the others. Spark has no event for their end."""
 
-    def __init__(self, opened: Callable[[], set[str]]) -> None:
-        """`opened` gives the identities of those that are open."""
-        self._opened = opened
+    def __init__(self, open_sessions: Callable[[], set[str]]) -> None:
+        """`open_sessions` returns the ids of the open sessions."""
+        self._open_sessions = open_sessions
         self._seen: set[str] = set()
         self._ended: set[str] = set()
-        self._over = threading.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="anabranch-client-sessions", daemon=True)
 
     def begin(self) -> None:
@@ -37,31 +37,31 @@ class ClientSessions:
         self._thread.start()
 
     def end(self) -> None:
-        """All of them are over."""
-        self._over.set()
+        """Stop polling, and release what is kept for all sessions."""
+        self._stopping.set()
         self._thread.join()
         DeltaSession.kept_max = SESSIONS_KEPT_MAX
         DeltaSession.release(self._seen | self._ended)
 
-    def look(self) -> None:
-        """Let go of what is kept for sessions that ended since the last time."""
-        opened = self._opened()
-        # Some come and go between two looks, and are never seen open. A stream's session is never open, and in use.
-        ended = (self._seen | DeltaSession.unused(_UNUSED_SECONDS)) - opened
-        # Those of the last time again: a statement may have come to its end behind its session.
+    def poll(self) -> None:
+        """Release what is kept for sessions that ended since the last poll."""
+        open_now = self._open_sessions()
+        # A short session can begin and end between two polls. A stream's session is in use without ever being open.
+        ended = (self._seen | DeltaSession.unused(_UNUSED_SECONDS)) - open_now
+        # Those of the last poll once more: a statement may have ended after its session.
         if DeltaSession.release(ended | self._ended):
-            # The session and what is kept for it name each other.
+            # The session and what is kept for it refer to each other.
             gc.collect()
-        self._seen, self._ended = opened, ended
+        self._seen, self._ended = open_now, ended
 
     def _watch(self) -> None:
-        took = 0.0
-        # With thousands of sessions looking takes longer; it shall stay a small part of what the driver does.
-        while not self._over.wait(max(_LOOK_SECONDS, 10 * took)):
+        duration = 0.0
+        # A poll of thousands of sessions takes long; the pause keeps polling at a tenth of the time.
+        while not self._stopping.wait(max(_POLL_SECONDS, 10 * duration)):
             begun = time.monotonic()
             try:
-                self.look()
+                self.poll()
             except (Py4JError, OSError):
-                # The driver is gone, or about to go.
-                logger.debug("Sessions of clients cannot be asked for", exc_info=True)
-            took = time.monotonic() - begun
+                # The driver has ended or is about to end.
+                logger.debug("The open sessions of clients cannot be listed", exc_info=True)
+            duration = time.monotonic() - begun

@@ -1,4 +1,4 @@
-"""Spark's own Connect server, in the JVM of a session that runs."""
+"""Spark's own Connect server, in the JVM of a running session."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ logger = logging.getLogger("anabranch.server")
 
 NAME = "Spark Connect"
 PORT = 15002
-"""What `sc://host` means without a port."""
+"""The port of `sc://host`."""
 
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService"
 _HOST = "spark.connect.grpc.binding.address"
 _PORT = "spark.connect.grpc.binding.port"
-_AT_WORK = {"Pending", "Started", "Analyzed", "ReadyForExecution"}
-"""What Spark calls the states of a statement that has not come to its end."""
+_RUNNING_STATES = {"Pending", "Started", "Analyzed", "ReadyForExecution"}
+"""Spark's names for the states of a statement that has not finished."""
 
 
 class ConnectServer:
-    """It listens from the beginning."""
+    """The Connect server of a driver, from its start to its stop."""
 
     def __init__(self, spark: SparkSession, *, host: str, port: int) -> None:
-        """Port 0 is any that is free. Raises `ServerNotStartedError`."""
+        """Start it; port 0 is any free port. Raises `ServerNotStartedError`."""
         self.host = host
         self._spark = spark
         jvm: Any = spark._jvm
@@ -40,7 +40,7 @@ class ConnectServer:
         self._none = jvm.scala.Option.empty()
         self._service = jvm.java.lang.Class.forName(f"{_SERVICE}$").getField("MODULE$").get(None)
         if self._service.started() and not self._service.stopped():
-            _refuse(host, port, "this driver has one", "Stop that one first")
+            _refuse(host, port, "this driver already has one", "Stop that one first")
         _answer(spark)
         try:
             self._service.start(context)
@@ -50,39 +50,39 @@ class ConnectServer:
 
     @property
     def url(self) -> str:
-        """What `SparkSession.builder.remote` takes."""
+        """The URL for `SparkSession.builder.remote`."""
         return f"sc://{address_of(self.host, self.port)}"
 
     def refuse_new(self) -> None:
-        """From now on nobody comes in, and statements that run go on."""
+        """Accept no new requests. Running statements continue."""
         self._service.server().shutdown()
 
     def running(self) -> int:
-        """Statements that have not come to their end."""
+        """The number of statements that have not finished."""
         active = self._service.listActiveExecutions()
         if active.isLeft():
             return 0
         executions = active.toOption().get()
-        states = [str(executions.apply(each).status()) for each in range(executions.size())]
-        return sum(state in _AT_WORK for state in states)
+        states = [str(executions.apply(index).status()) for index in range(executions.size())]
+        return sum(state in _RUNNING_STATES for state in states)
 
     def sessions(self) -> set[str]:
-        """The sessions of clients that are open, by identity."""
+        """The ids of clients' open sessions."""
         active = self._service.sessionManager().listActiveSessions()
-        return {str(active.apply(each).serverSessionId()) for each in range(active.size())}
+        return {str(active.apply(index).serverSessionId()) for index in range(active.size())}
 
     def stop(self) -> None:
-        """Closes every session; what still runs is cancelled."""
+        """Close every session. Statements that still run are cancelled."""
         stop_answering(self._spark)
         self._service.stop(self._none, self._none)
 
 
 def _answer(spark: SparkSession) -> None:
-    """Messages of `DeltaTable` are not answered where this Spark lacks jars that the classes need."""
+    """Answer messages of `DeltaTable`, unless this Spark lacks jars that the classes need."""
     try:
         answer_messages(spark)
     except ExtensionNotLoadedError as error:
-        logger.warning("Clients' DeltaTable is not answered: %s", error)
+        logger.warning("Clients cannot use DeltaTable over Spark Connect: %s", error)
 
 
 def _refuse(host: str, port: int, problem: str, way_out: str) -> None:

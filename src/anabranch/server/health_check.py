@@ -1,4 +1,4 @@
-"""Whether servers answer, asked by the first bytes of their protocols: no client library is needed for it."""
+"""Checks whether servers answer, by the first bytes of their protocols. Needs no client library."""
 
 from __future__ import annotations
 
@@ -11,84 +11,84 @@ from anabranch.errors.environment import ServerNotHealthyError
 from anabranch.server import connect_server, jdbc_server
 from anabranch.server.addresses import address_of
 
-SECONDS = 15.0
+TIMEOUT_SECONDS = 15.0
 
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
-"""How a client of HTTP/2 begins: the preface, and a frame of settings without any."""
+"""A client's first bytes in HTTP/2: the preface, and an empty frame of settings."""
 _HTTP2_FRAME_BYTES = 9
 _HTTP2_SETTINGS = 4
 _SASL_START, _SASL_COMPLETE = 1, 5
 _SASL_ANSWERS = {2, 3, 4, 5}
-"""OK, BAD, ERROR, COMPLETE. A server that refuses a login is at work."""
-_SASL_HEAD_BYTES = 5
+"""OK, BAD, ERROR, COMPLETE. A server that refuses a login is healthy."""
+_SASL_HEADER_BYTES = 5
 _CLOSED = "it closed the connection"
 
 
 def check_connect_answers(host: str, port: int) -> None:
-    """Raises `ServerNotHealthyError` where nothing answers as Spark Connect does."""
+    """Raise `ServerNotHealthyError` unless a server of Spark Connect answers."""
     _check(connect_server.NAME, host, port, _speaks_grpc)
 
 
 def check_jdbc_answers(host: str, port: int) -> None:
-    """Raises `ServerNotHealthyError` where nothing answers as Hive's protocol has it."""
-    _check(jdbc_server.NAME, host, port, _speaks_hives)
+    """Raise `ServerNotHealthyError` unless a server of Hive's protocol answers."""
+    _check(jdbc_server.NAME, host, port, _speaks_hive)
 
 
 def _check(server: str, host: str, port: int, speaks: Callable[[socket.socket], str | None]) -> None:
-    """`speaks` tells what is wrong with the answers. Asks by TLS, too, where nobody understands the plain question."""
+    """Check without TLS, and with it if that fails. `speaks` returns what is wrong with the answer."""
     problem = _problem(host, port, speaks, by_tls=False)
-    encrypted = None if problem is None else _problem(host, port, speaks, by_tls=True)
-    if encrypted is not None:
-        told = problem if problem == encrypted else f"{problem}; by TLS: {encrypted}"
-        raise ServerNotHealthyError(server=server, address=address_of(host, port), problem=told)
+    tls_problem = None if problem is None else _problem(host, port, speaks, by_tls=True)
+    if tls_problem is not None:
+        both = problem if problem == tls_problem else f"{problem}; by TLS: {tls_problem}"
+        raise ServerNotHealthyError(server=server, address=address_of(host, port), problem=both)
 
 
 def _problem(host: str, port: int, speaks: Callable[[socket.socket], str | None], *, by_tls: bool) -> str | None:
     try:
-        with socket.create_connection((host.strip("[]"), port), timeout=SECONDS) as connection:
+        with socket.create_connection((host.strip("[]"), port), timeout=TIMEOUT_SECONDS) as connection:
             if not by_tls:
                 return speaks(connection)
-            with _unchecked().wrap_socket(connection) as encrypted:
+            with _unverified_tls().wrap_socket(connection) as encrypted:
                 return speaks(encrypted)
     except TimeoutError:
-        return f"no answer within {SECONDS:g} seconds"
+        return f"no answer within {TIMEOUT_SECONDS:g} seconds"
     except OSError as error:
         return error.strerror or str(error)
 
 
-def _unchecked() -> ssl.SSLContext:
-    """Of any certificate: nothing is told that needs to be kept, and nothing is believed."""
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    found.check_hostname = False
-    found.verify_mode = ssl.CERT_NONE
-    found.set_alpn_protocols(["h2"])
-    return found
+def _unverified_tls() -> ssl.SSLContext:
+    """TLS with any certificate: no secret is sent, and the answer is not trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
 
 
 def _speaks_grpc(connection: socket.socket) -> str | None:
-    head = _asked(connection, _HTTP2, _HTTP2_FRAME_BYTES)
-    if head is None:
+    frame = _exchange(connection, _HTTP2, _HTTP2_FRAME_BYTES)
+    if frame is None:
         return _CLOSED
-    return None if head[3] == _HTTP2_SETTINGS else "what answers does not speak gRPC"
+    return None if frame[3] == _HTTP2_SETTINGS else "the server there does not speak gRPC"
 
 
-def _speaks_hives(connection: socket.socket) -> str | None:
+def _speaks_hive(connection: socket.socket) -> str | None:
     login = b"\0anonymous\0anonymous"
-    question = _sasl(_SASL_START, b"PLAIN") + _sasl(_SASL_COMPLETE, login)
-    head = _asked(connection, question, _SASL_HEAD_BYTES)
-    if head is None:
+    request = _sasl(_SASL_START, b"PLAIN") + _sasl(_SASL_COMPLETE, login)
+    header = _exchange(connection, request, _SASL_HEADER_BYTES)
+    if header is None:
         return _CLOSED
-    return None if head[0] in _SASL_ANSWERS else "what answers does not speak Hive's protocol over SASL"
+    return None if header[0] in _SASL_ANSWERS else "the server there does not speak Hive's protocol over SASL"
 
 
 def _sasl(status: int, payload: bytes) -> bytes:
     return struct.pack(">BI", status, len(payload)) + payload
 
 
-def _asked(connection: socket.socket, question: bytes, count: int) -> bytes | None:
-    """The first `count` bytes of the answer; None where it ends before."""
+def _exchange(connection: socket.socket, request: bytes, count: int) -> bytes | None:
+    """Send the request and return the first `count` bytes of the answer; None if it ends before."""
     answer = b""
-    connection.sendall(question)
+    connection.sendall(request)
     while len(answer) < count:
         received = connection.recv(count - len(answer))
         if not received:

@@ -1,4 +1,4 @@
-"""The Java classes of servers in the driver's JVM: they are put in where one is asked for that needs them."""
+"""The Java classes of servers, loaded into the driver's JVM when the first of them is used."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from anabranch.spark.extension.compiled import driver_loader, load_classes
 from anabranch.spark.extension.kept_jars import cache_folder
 
 PACKAGE = "delta.server"
-FOLDER, KNOWN_BY = "java", "OnlyWarehouse"
-"""Of the sources, and a class among them."""
+FOLDER, MARKER_CLASS = "java", "WarehouseGuard"
+"""The folder of the sources, and a class among them, by which loaded classes are recognized."""
 
 
 def server_classes(spark: SparkSession) -> Any:
-    """The package as Py4J has it: `server_classes(spark).Login`.
+    """The package of the classes in Py4J, for `server_classes(spark).Login`. Raises as `load_message_classes`.
 
-    Beside those of `load_extension` and of messages, on which they are built, as they need jars that some Sparks of
-    clusters come without: of Spark Connect, and of Hive's protocol. Raises as that does.
+    They are not loaded with those of `load_extension`, as they need the jars of Spark Connect and of Hive's protocol,
+    which the Spark of some clusters lacks.
     """
     gateway: Any = spark.sparkContext._gateway
     load_message_classes(spark)
     sources = importlib.resources.files(__package__).joinpath(FOLDER)
     loader = driver_loader(gateway.jvm)
-    load_classes(gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, main_class=KNOWN_BY)
+    load_classes(gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, main_class=MARKER_CLASS)
     return gateway.jvm.delta.server

@@ -1,4 +1,4 @@
-"""Spark's own server for Hive's protocol, which JDBC, ODBC and BI tools speak, in the JVM of a session that runs."""
+"""Spark's own server for Hive's protocol, which JDBC, ODBC and BI tools speak, in the JVM of a running session."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from anabranch.server.addresses import address_of, free_port, root_cause
 
 NAME = "JDBC"
 PORT = 10000
-"""What `jdbc:hive2://host` means without a port."""
+"""The port of `jdbc:hive2://host`."""
 
 _HOST = "hive.server2.thrift.bind.host"
 _PORT = "hive.server2.thrift.port"
 _VARIABLES = ("HIVE_SERVER2_THRIFT_BIND_HOST", "HIVE_SERVER2_THRIFT_PORT")
-"""Of the environment; Hive takes them before its settings."""
+"""Variables of the environment that override Hive's settings."""
 _INCREMENTAL = "spark.sql.thriftServer.incrementalCollect"
-"""Whether a result is held one partition at a time. Else it is in the driver as a whole before its first row, however
-large; no setting of Spark's bounds that, as `spark.driver.maxResultSize` counts compressed bytes."""
+"""Whether the driver holds one partition of a result at a time. Otherwise it holds the whole result before the first
+row is fetched; no setting of Spark bounds that, as `spark.driver.maxResultSize` counts compressed bytes."""
 _STATEMENT = "SparkExecuteStatementOperation"
-_AT_WORK = {"INITIALIZED", "PENDING", "RUNNING"}
-"""What Hive calls the states of a statement that has not come to its end."""
+_RUNNING_STATES = {"INITIALIZED", "PENDING", "RUNNING"}
+"""Hive's names for the states of a statement that has not finished."""
 
 
 class JdbcServer:
-    """It listens from the beginning."""
+    """The JDBC server of a driver, from its start to its stop."""
 
     def __init__(
         self,
@@ -40,8 +40,9 @@ class JdbcServer:
         settings: Mapping[str, str] | None = None,
         opened: Callable[[Any], None] | None = None,
     ) -> None:
-        """Port 0 is any that is free. `settings` are Hive's. `opened` gets Spark's server before its address is known
-        to anybody. Raises `ServerNotStartedError`.
+        """Start it; port 0 is any free port. Raises `ServerNotStartedError`.
+
+        `settings` are Hive's. `opened` is called with Spark's server before clients learn its address.
         """
         self.host = host
         self.port = port or free_port(host)
@@ -49,7 +50,7 @@ class JdbcServer:
         jvm: Any = self._jvm
         for variable in _VARIABLES:
             if jvm.java.lang.System.getenv(variable) is not None:
-                self._refuse(f"the environment has {variable}, which goes before what is asked for", "Unset it")
+                self._refuse(f"the environment has {variable}, which overrides this address", "Unset it")
         hadoop = spark.sparkContext._jsc.hadoopConfiguration()
         for key, value in {**(settings or {}), _HOST: host.strip("[]"), _PORT: str(self.port)}.items():
             hadoop.set(key, value)
@@ -58,8 +59,9 @@ class JdbcServer:
         jvm.delta.JarsLoader.keepOpen(spark._jsparkSession)
         servers = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
         try:
-            # Hive keeps its settings for a thread: one that has asked a metastore would start with those of then, which
-            # listen on every address. Without the second argument a port that is taken would end the JVM.
+            # Hive keeps its settings per thread: on one that has used a metastore, the server would start with the
+            # settings of that time, and listen on every address. The second argument keeps a port in use from ending
+            # the JVM.
             with ThreadPoolExecutor(1, thread_name_prefix="anabranch-jdbc") as thread:
                 self._server = thread.submit(servers.startWithSparkSession, spark._jsparkSession, False).result()
         except Py4JJavaError as error:
@@ -72,42 +74,46 @@ class JdbcServer:
 
     @property
     def url(self) -> str:
-        """What JDBC takes."""
+        """The URL for JDBC."""
         return f"jdbc:hive2://{address_of(self.host, self.port)}"
 
     def running(self) -> int:
-        """Statements that have not come to their end."""
-        # A copy, as others come and go.
+        """The number of statements that have not finished."""
+        # A copy, as operations begin and end in the meantime.
         operations = self._jvm.java.util.HashMap(self._operations.handleToOperation()).values()
         jobs = set(self._tracker.getActiveJobIds())
-        return sum(str(each.getStatus().getState()) in _AT_WORK or self._fetches(each, jobs) for each in operations)
+        return sum(self._runs(operation, jobs) for operation in operations)
+
+    def _runs(self, operation: Any, jobs: set[int]) -> bool:
+        return str(operation.getStatus().getState()) in _RUNNING_STATES or self._fetches(operation, jobs)
 
     def _fetches(self, operation: Any, jobs: set[int]) -> bool:
-        """Whether one of the jobs computes rows of a statement that Hive calls finished, as its client fetches them."""
+        """Whether a job computes rows that a client fetches from a statement in Hive's state FINISHED."""
         if not jobs or operation.getClass().getSimpleName() != _STATEMENT:
             return False
         return not jobs.isdisjoint(self._tracker.getJobIdsForGroup(operation.statementId()))
 
     def sessions(self) -> set[str]:
-        """The sessions of clients that are open, by identity."""
+        """The ids of clients' open sessions."""
         contexts = self._jvm.java.util.HashMap(self._operations.sessionToContexts())
-        return {str(each.sessionUUID()) for each in contexts.values()}
+        return {str(session.sessionUUID()) for session in contexts.values()}
 
     def stop(self) -> None:
-        """Closes every session; what still runs is cancelled."""
+        """Close every session. Statements that still run are cancelled."""
         self._server.stop()
 
     def _check_address(self) -> None:
-        """What listens elsewhere than asked for is stopped."""
-        listens = self._service("ThriftBinaryCLIService")
-        address = str(listens.getServerIPAddress().getHostAddress())
-        asked = str(self._jvm.java.net.InetAddress.getByName(self.host.strip("[]")).getHostAddress())
-        if (address, int(listens.getPortNumber())) != (asked, self.port):
+        """Stop the server if it listens on another address than the requested one."""
+        service = self._service("ThriftBinaryCLIService")
+        address = str(service.getServerIPAddress().getHostAddress())
+        requested = str(self._jvm.java.net.InetAddress.getByName(self.host.strip("[]")).getHostAddress())
+        if (address, int(service.getPortNumber())) != (requested, self.port):
             self._server.stop()
             self._refuse(f"Hive's settings have it listen on {address}", "Remove hive.server2.thrift.* from them")
 
     def _service(self, name: str) -> Any:
-        return next(each for each in self._server.getServices() if each.getClass().getSimpleName() == name)
+        services = self._server.getServices()
+        return next(service for service in services if service.getClass().getSimpleName() == name)
 
     def _refuse(self, problem: str, way_out: str) -> NoReturn:
         address = address_of(self.host, self.port)

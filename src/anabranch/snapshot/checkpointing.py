@@ -23,7 +23,8 @@ from pyspark.sql.types import (
 )
 
 from anabranch.clock import Clock
-from anabranch.data_skipping.statistics_columns import LeafStatistics, days_of, micros_of, read_statistics
+from anabranch.data_skipping.statistics_columns import LeafStatistics, read_statistics
+from anabranch.data_skipping.statistics_times import days_of, micros_of
 from anabranch.log.checkpoint_writing import CheckpointContent, write_classic_checkpoint, write_v2_checkpoint
 from anabranch.log.checksum import Discrepancy, VersionChecksum, discrepancies, read_checksum
 from anabranch.log.last_checkpoint import LastCheckpoint

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from anabranch.commands.read.read_changes import ChangesAsked, ChangesBound, read_changes
+from anabranch.commands.read.read_changes import ChangesBound, ChangesRequest, read_changes
 from anabranch.commands.table_access import table_identified
 from anabranch.errors.dml import ChangesBoundNullError, TableFunctionArgumentsError
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
 
 ARGUMENTS = range(2, 4)
-"""How many a function takes."""
+"""The numbers of arguments that a function takes."""
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _TIMES = frozenset({"string", "timestamp"})
 
@@ -26,23 +26,23 @@ def changes_of_values(
     *,
     namespace: tuple[str, ...],
 ) -> tuple[TableIdentifier, DataFrame]:
-    """The table that a function is asked about, and its changes. Names without a schema belong to `namespace`.
+    """The table of a function call, and its changes. Names without a schema belong to `namespace`.
 
     `texts` are the arguments as written, `values` the type of each, and its value as text in the session's time zone;
     None where there are too few or too many. Raises `TableFunctionArgumentsError`, `ChangesBoundNullError`,
     `NotADeltaTableError`, `InvalidIdentifierError`, and what `read_changes` raises.
     """
     if values is None:
-        problem = f"it takes 2 or 3 arguments, and {len(texts)} are given"
+        problem = f"it takes 2 or 3 arguments, but has {len(texts)}"
         raise TableFunctionArgumentsError(function=function, problem=problem)
     (kind, name), *bounds = values
     if kind != "string" or name is None:
         problem = f"the first argument is a text, and {texts[0]} is not"
         raise TableFunctionArgumentsError(function=function, problem=problem)
     identifier = PathIdentifier(name) if function.endswith("by_path") else _named(name, namespace)
-    asked = [_bound(*bound, function=function) for bound in bounds]
+    start, *end = [_bound(*bound, function=function) for bound in bounds]
     table = table_identified(session, identifier)
-    return identifier, read_changes(table, ChangesAsked(start=asked[0], end=asked[1] if len(asked) > 1 else None))
+    return identifier, read_changes(table, ChangesRequest(start=start, end=end[0] if end else None))
 
 
 def _named(name: str, namespace: tuple[str, ...]) -> TableIdentifier:

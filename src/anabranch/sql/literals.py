@@ -1,4 +1,4 @@
-"""Python values as SQL that means exactly them."""
+"""SQL literals for Python values."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _SUFFIXES: Mapping[type, str] = {ByteType: "Y", ShortType: "S", IntegerType: "",
 
 
 def literal(value: Any) -> str | None:
-    """SQL for a value as PySpark's `lit` takes it; None for a type that only Spark can tell."""
+    """SQL for a value that PySpark's `lit` takes; None where only Spark knows the type."""
     if value is None:
         return "NULL"
-    # A class derived from a plain one may mean something else by it.
+    # A subclass of a plain type may have another meaning.
     kind = type(value)
     if kind is int:
         if not -_LONG_MAX - 1 <= value <= _LONG_MAX:
@@ -60,15 +60,15 @@ def typed_literal(value: Any, kind: DataType) -> str | None:
     if type(kind) in _SUFFIXES:
         return _number(f"{value}{_SUFFIXES[type(kind)]}")
     if isinstance(kind, ArrayType):
-        return _call("array", [typed_literal(each, kind.elementType) for each in value])
+        return _call("array", [typed_literal(element, kind.elementType) for element in value])
     if isinstance(kind, MapType):
         pairs = [(typed_literal(k, kind.keyType), typed_literal(v, kind.valueType)) for k, v in value.items()]
-        return _call("map", [each for pair in pairs for each in pair])
+        return _call("map", [sql for pair in pairs for sql in pair])
     if isinstance(kind, StructType):
         fields = [
             (string_literal(f.name), typed_literal(v, f.dataType)) for f, v in zip(kind.fields, value, strict=True)
         ]
-        return _call("named_struct", [each for field in fields for each in field])
+        return _call("named_struct", [sql for field in fields for sql in field])
     if isinstance(kind, DecimalType):
         return f"CAST({_decimal(value)} AS DECIMAL({kind.precision}, {kind.scale}))"
     if isinstance(kind, FloatType):
@@ -80,13 +80,13 @@ def typed_literal(value: Any, kind: DataType) -> str | None:
 
 
 def _number(text: str) -> str:
-    """Behind a minus sign, another one would begin a comment."""
+    """A negative number in parentheses: two minus signs in a row would begin a comment."""
     return f"({text})" if text.startswith("-") else text
 
 
 def _call(function: str, arguments: list[str | None]) -> str | None:
-    known = [argument for argument in arguments if argument is not None]
-    return f"{function}({', '.join(known)})" if len(known) == len(arguments) else None
+    literals = [argument for argument in arguments if argument is not None]
+    return f"{function}({', '.join(literals)})" if len(literals) == len(arguments) else None
 
 
 def _boolean(value: bool) -> str:
@@ -112,7 +112,7 @@ def _date(value: datetime.date) -> str:
 
 
 def _timestamp(value: datetime.datetime) -> str:
-    # A time without a zone is one of this machine, as for PySpark.
+    # As in PySpark, a datetime without a zone is in the zone of this machine.
     at = value.astimezone(datetime.UTC).replace(tzinfo=None)
     return f"TIMESTAMP'{at.isoformat(' ', 'microseconds')}+00:00'"
 
@@ -151,17 +151,17 @@ _BY_TYPE: Mapping[type, Callable[[Any], str]] = {
 
 
 def types_of(written: Sequence[Fragment]) -> list[DataType]:
-    """What Spark understands by them. Raises its `ParseException`."""
+    """The types that Spark parses from these texts. Raises its `ParseException`."""
     if not written:
         return []
-    columns = ", ".join(f"c{place} {each.text}" for place, each in enumerate(written))
+    columns = ", ".join(f"c{number} {fragment.text}" for number, fragment in enumerate(written))
     kind = StructType.fromDDL(columns)
     assert isinstance(kind, StructType)
     return [field.dataType for field in kind.fields]
 
 
 def columns_of(written: Fragment) -> StructType:
-    """The columns that a list of names and types means. Raises Spark's `ParseException`."""
+    """The columns of a list of names and types. Raises Spark's `ParseException`."""
     schema = StructType.fromDDL(written.text)
     assert isinstance(schema, StructType)
     return schema
@@ -175,8 +175,8 @@ _ANSI = "spark.sql.ansi.enabled"
 
 
 def as_quoted_names(session: DeltaSession, text: str) -> str:
-    """The text with names in backticks that stand in double quotes, where the session takes them for names."""
-    if '"' not in text or not all(session.flag(each, default=False) for each in (_DOUBLE_QUOTED, _ANSI)):
+    """The text with names in double quotes changed to backticks, where the session reads double quotes as names."""
+    if '"' not in text or not all(session.flag(setting, default=False) for setting in (_DOUBLE_QUOTED, _ANSI)):
         return text
     return "".join(
         quote(token.text[1:-1].replace('""', '"'))

@@ -1,4 +1,4 @@
-"""The values that a call of `spark.sql` gives for the parameters of its text: `:name` and `?`."""
+"""The values of a call of `spark.sql` for the parameters in its text: `:name` and `?`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPERAND_ENDS = frozenset({")", "]"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Marker:
-    """Where a text has a parameter."""
+    """A parameter in a text, with its position."""
 
     start: int
     end: int
@@ -34,87 +34,87 @@ class Parameters:
 
     @classmethod
     def of(cls, args: Any) -> Parameters:
-        """What `spark.sql` was given as `args`."""
+        """The parameters of the argument `args` of `spark.sql`."""
         if args is None or isinstance(args, Mapping):
             return cls(named=args or None)
         return cls(positional=tuple(args) or None)
 
     @property
     def args(self) -> Any:
-        """To hand to `spark.sql`."""
+        """The argument `args` for `spark.sql`."""
         return self.named if self.positional is None else list(self.positional)
 
     def within(self, text: str, start: int, end: int) -> Parameters:
         """The parameters of a piece of `text`, by the number of markers before and in it."""
         if self.positional is None:
             return self
-        places = [marker.start for marker in markers(text) if marker.name is None]
-        first = sum(place < start for place in places)
-        count = sum(start <= place < end for place in places)
+        positions = [marker.start for marker in markers(text) if marker.name is None]
+        first = sum(position < start for position in positions)
+        count = sum(start <= position < end for position in positions)
         return Parameters(positional=self.positional[first : first + count] or None)
 
     def followed_by(self, others: Parameters) -> Parameters:
-        """The parameters of two pieces put together."""
+        """The parameters of two pieces, the second after the first."""
         if self.positional is None or others.positional is None:
             return others if self.positional is None else self
         return Parameters(positional=(*self.positional, *others.positional))
 
-    def without(self, places: Sequence[int]) -> Parameters:
-        """All but those `?` with these numbers."""
+    def without(self, numbers: Sequence[int]) -> Parameters:
+        """The parameters without the `?` of these numbers."""
         if self.positional is None:
             return self
-        kept = tuple(value for place, value in enumerate(self.positional) if place not in places)
+        kept = tuple(value for number, value in enumerate(self.positional) if number not in numbers)
         return Parameters(positional=kept or None)
 
     def literals(self, spark: SparkSession, text: str) -> list[tuple[Marker, str]]:
-        """SQL for the value of each marker in `text`, none where the call gave no parameters at all.
+        """SQL for the values of the markers in `text`; none where the call has no parameters.
 
         Raises `UnboundParameterError` and `UnsupportedParameterError`.
         """
         if self.named is None and self.positional is None:
             return []
-        found: list[tuple[Marker, str]] = []
-        place = 0
+        values: list[tuple[Marker, str]] = []
+        number = 0
         for marker in markers(text):
             if marker.name is not None and self.named is not None:
                 if marker.name not in self.named:
                     raise UnboundParameterError(parameter=f":{marker.name}")
                 value = self.named[marker.name]
             elif marker.name is None and self.positional is not None:
-                if place >= len(self.positional):
-                    raise UnboundParameterError(parameter=f"? number {place + 1}")
-                value = self.positional[place]
-                place += 1
+                if number >= len(self.positional):
+                    raise UnboundParameterError(parameter=f"? number {number + 1}")
+                value = self.positional[number]
+                number += 1
             else:
                 raise UnboundParameterError(parameter=f":{marker.name}" if marker.name else "?")
-            found.append((marker, _sql(spark, value, marker)))
-        return found
+            values.append((marker, _sql(spark, value, marker)))
+        return values
 
 
 def markers(text: str) -> list[Marker]:
-    """The parameters in `text`. A colon right behind an operand takes something out of it and marks none."""
+    """The parameters in `text`. A colon right after an operand extracts a field and is no parameter."""
     tokens = tokenize(text)
-    found: list[Marker] = []
-    for place, token in enumerate(tokens):
+    parameters: list[Marker] = []
+    for index, token in enumerate(tokens):
         if token.is_symbol("?"):
-            found.append(Marker(token.start, token.end, None))
-        if not token.is_symbol(":") or place + 1 == len(tokens) or not tokens[place + 1].is_name:
+            parameters.append(Marker(token.start, token.end, None))
+        if not token.is_symbol(":") or index + 1 == len(tokens) or not tokens[index + 1].is_name:
             continue
-        before = tokens[place - 1] if place else None
+        before = tokens[index - 1] if index else None
         behind_operand = (
             before is not None
             and before.end == token.start
             and (before.kind is not TokenKind.SYMBOL or before.text in _OPERAND_ENDS)
         )
-        if not behind_operand and tokens[place + 1].kind is TokenKind.WORD:
-            found.append(Marker(token.start, tokens[place + 1].end, tokens[place + 1].text))
-    return found
+        if not behind_operand and tokens[index + 1].kind is TokenKind.WORD:
+            parameters.append(Marker(token.start, tokens[index + 1].end, tokens[index + 1].text))
+    return parameters
 
 
 def _sql(spark: SparkSession, value: Any, marker: Marker) -> str:
     written = literal(value)
     if written is None:
-        # A Column, a list, a NumPy number: Spark says what it is.
+        # A Column, a list, a NumPy number: Spark knows the type.
         frame = spark.sql("SELECT :value AS value", args={"value": value})
         kind = frame.schema.fields[0].dataType
         row = frame.first()

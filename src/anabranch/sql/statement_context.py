@@ -1,4 +1,4 @@
-"""One statement of a user, on its way from text to the commands."""
+"""A statement of a user with its session and parameters, while it is executed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from anabranch.sql.parameters import Parameters
 
 
 class StatementContext:
-    """A call of `spark.sql`: its session, its parameters, and what stands for its pieces.
+    """A call of `spark.sql`: its session, its parameters, and the tables, rows and values of its pieces.
 
-    Queries and expressions go to Spark as they are written.
-    Use it in a `with` block: views that were made for the statement go when it is over.
+    Queries and expressions are passed to Spark as they are written. Use it in a `with` block: at its end, the views of
+    the statement are dropped.
     """
 
     def __init__(self, session: DeltaSession, parameters: Parameters) -> None:
@@ -33,38 +33,38 @@ class StatementContext:
     # Tables.
 
     def identifier(self, name: TableName) -> TableIdentifier:
-        """Which table the statement means. Raises `InvalidIdentifierError`."""
+        """The identifier of the table. Raises `InvalidIdentifierError`."""
         return PathIdentifier(name.parts[-1]) if name.is_path else identifier_of(self.name_parts(name))
 
     def name_parts(self, name: TableName) -> tuple[str, ...]:
         """The parts of the name, without quotes. Raises `InvalidIdentifierError`."""
         if name.expression is None:
             return name.parts
-        told = self.constant(name.expression)
-        if not isinstance(told, str):
-            raise InvalidIdentifierError(identifier=str(told), problem=f"IDENTIFIER({name.expression}) is no string")
-        return split_identifier(told)
+        text = self.constant(name.expression)
+        if not isinstance(text, str):
+            raise InvalidIdentifierError(identifier=str(text), problem=f"IDENTIFIER({name.expression}) is no string")
+        return split_identifier(text)
 
     def table(self, name: TableName) -> TableRef:
-        """The existing table meant. Raises `NotADeltaTableError`."""
+        """The existing table of this name. Raises `NotADeltaTableError`."""
         return table_identified(self.session, self.identifier(name), of_view=ViewNotTableError)
 
     def is_delta(self, name: TableName) -> bool:
-        """Whether the statement means a Delta table by that name."""
+        """Whether the name is that of a Delta table."""
         try:
             return is_delta_identifier(self.session, self.identifier(name))
         except InvalidIdentifierError:
             return False
 
     def alias(self, name: TableName, alias: str | None) -> str | None:
-        """What the statement calls the table: its alias, or its own name."""
+        """The name of the table in the statement: its alias, or the last part of its name."""
         identifier = self.identifier(name)
         return alias if alias is not None or isinstance(identifier, PathIdentifier) else identifier.parts[-1]
 
     # Pieces of the text.
 
     def query(self, *pieces: Fragment | str) -> DataFrame:
-        """The rows of a query, put together of pieces of the statement and of words."""
+        """The rows of a query that is joined from pieces of the statement and words."""
         parameters = self.parameters if self.parameters.positional is None else Parameters()
         for piece in pieces:
             if isinstance(piece, Fragment):
@@ -77,15 +77,15 @@ class StatementContext:
         return self.session.spark.sql(text, parameters.args)
 
     def relation(self, piece: Fragment) -> DataFrame:
-        """The rows of what may stand after FROM."""
+        """The rows of a relation, as it is written after FROM."""
         return self.select(f"SELECT * FROM {piece.text}", self.parameters_of(piece))  # noqa: S608 - the user's own words
 
     def expression(self, piece: Fragment) -> str:
-        """An expression by itself, values in the place of its parameters."""
+        """An expression with values instead of its parameters."""
         return self.literals(piece)
 
     def literals(self, piece: Fragment) -> str:
-        """The piece as it is written, values in the place of its parameters."""
+        """The piece as it is written, with values instead of its parameters."""
         markers = self.parameters_of(piece).literals(self.session.spark, piece.text)
         return changed(piece.text, [(marker.start, marker.end, sql) for marker, sql in markers])
 
@@ -104,7 +104,7 @@ class StatementContext:
         return str(row[0])
 
     def view_of(self, frame: DataFrame) -> str:
-        """A name by which Spark finds the frame until the statement is over."""
+        """The name of a temporary view of the frame, which exists until the end of the statement."""
         name = f"__anabranch_{uuid.uuid4().hex}"
         frame.createOrReplaceTempView(name)
         self._views.append(name)
@@ -113,7 +113,7 @@ class StatementContext:
     # Results.
 
     def nothing(self) -> DataFrame:
-        """The result of a statement that has none."""
+        """The result of a statement without one."""
         return self.session.spark.createDataFrame([], StructType([]))
 
     def counts(self, **counts: int) -> DataFrame:
@@ -122,7 +122,7 @@ class StatementContext:
         return self.session.spark.createDataFrame([tuple(counts.values())], schema)
 
     def close(self) -> None:
-        """Let go of the views."""
+        """Drop the views."""
         while self._views:
             self.session.spark.catalog.dropTempView(self._views.pop())
 
@@ -135,16 +135,16 @@ class StatementContext:
         self.close()
 
     def parameters_of(self, piece: Fragment) -> Parameters:
-        """Those in the piece."""
+        """The parameters in the piece."""
         return self.parameters.within(piece.source, piece.start, piece.end)
 
 
 def changed(text: str, changes: list[tuple[int, int, str]]) -> str:
-    """The text with others in the place of some of its parts, told by start and end."""
+    """The text with some parts replaced: start, end and new text of each."""
     pieces = []
     at = 0
     for start, end, new in sorted(changes):
-        # What touches a word must not become part of it.
+        # A new text next to a word must not become a part of the word.
         before = " " if start > at and text[start - 1].isalnum() and new[:1].isalnum() else ""
         after = " " if end < len(text) and text[end].isalnum() and new[-1:].isalnum() else ""
         pieces += [text[at:start], before, new, after]

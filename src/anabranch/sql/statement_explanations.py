@@ -1,4 +1,4 @@
-"""EXPLAIN of a statement that changes a Delta table: what it would look at, and how. Nothing is done."""
+"""EXPLAIN of a statement that changes a Delta table: the files and plans that it would read. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from anabranch.commands.dml.target_table import understand
+from anabranch.commands.dml.target_table import resolve_row_condition
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.spark.session.table_identifiers import PathIdentifier, quote
@@ -27,48 +27,48 @@ Pieces = tuple[Fragment | str, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which rows of its table a statement is about."""
+    """The rows of its table that a statement selects."""
 
     condition: Fragment | None
     """None for all of them."""
     alias: str | None = None
-    """What the condition calls the table."""
+    """The name of the table in the condition."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is told of one statement."""
+    """The parts of an explanation of one statement."""
 
     queries: tuple[Pieces, ...] = ()
-    """Whose plans are shown."""
+    """The queries whose plans are shown."""
     chooses: Choice | None = None
-    """Where the statement is about rows that are there: how many files may hold them is told."""
+    """The existing rows of the statement: the number of files that may hold them is shown."""
 
 
 Explanations = Mapping[type, Callable[[StatementContext, Any], Explanation]]
-"""By the class of the statement; others have no plan."""
+"""Functions by the class of the statement; other statements have no plan."""
 
 
 def explain(
-    context: StatementContext, opening: StatementHeader, statement: object, explained: Explanations
+    context: StatementContext, header: StatementHeader, statement: object, explained: Explanations
 ) -> DataFrame:
-    """One row with one text, as Spark's EXPLAIN gives."""
-    before = () if opening.named_queries is None else (opening.named_queries,)
-    assert opening.explained is not None
+    """One row with one text, as Spark's EXPLAIN returns."""
+    before = () if header.named_queries is None else (header.named_queries,)
+    assert header.explained is not None
     explain_one = explained.get(type(statement))
-    found = Explanation() if explain_one is None else explain_one(context, statement)
-    lines = [_TITLE, *_about(context, opening, found.chooses)]
-    for query in found.queries:
-        row = context.query(opening.explained, *before, *query).first()
+    explanation = Explanation() if explain_one is None else explain_one(context, statement)
+    lines = [_TITLE, *_about(context, header, explanation.chooses)]
+    for query in explanation.queries:
+        row = context.query(header.explained, *before, *query).first()
         lines += ["", "" if row is None else str(row[0]).rstrip("\n")]
     return context.session.spark.createDataFrame([("\n".join(lines) + "\n",)], SCHEMA)
 
 
-def _about(context: StatementContext, opening: StatementHeader, chooses: Choice | None) -> Iterator[str]:
-    """What the statement is, on which version of which table, and the files that it is about."""
-    table = opening.table
+def _about(context: StatementContext, header: StatementHeader, chooses: Choice | None) -> Iterator[str]:
+    """The kind of the statement, its table and version, and the number of its files."""
+    table = header.table
     if not context.is_delta(table):
-        yield f"{opening.family.name} {'.'.join(table.parts)}"
+        yield f"{header.family.name} {'.'.join(table.parts)}"
         return
     identifier = context.identifier(table)
     table_ref = (
@@ -76,9 +76,9 @@ def _about(context: StatementContext, opening: StatementHeader, chooses: Choice 
     )
     snapshot = table_ref.delta_log.snapshots.latest_or_none()
     if snapshot is None:
-        yield f"{opening.family.name} {table_ref.label}: there is no such table yet"
+        yield f"{header.family.name} {table_ref.label}: the table does not exist yet"
         return
-    yield f"{opening.family.name} {table_ref.label} at version {snapshot.version}"
+    yield f"{header.family.name} {table_ref.label} at version {snapshot.version}"
     if chooses is not None:
         yield _files(context, table_ref, chooses)
 
@@ -88,8 +88,8 @@ def _files(context: StatementContext, table: TableRef, choice: Choice) -> str:
     sizes = snapshot.files.table.column("size").to_numpy()
     chosen = sizes
     if choice.condition is not None:
-        asked = understand(table, snapshot, context.expression(choice.condition), alias=choice.alias)
-        chosen = sizes[can_be_true(asked.predicate, snapshot.skipping_columns)]
+        resolved = resolve_row_condition(table, snapshot, context.expression(choice.condition), alias=choice.alias)
+        chosen = sizes[can_be_true(resolved.predicate, snapshot.skipping_columns)]
     return f"Files that may hold its rows: {len(chosen)} of {len(sizes)}, {chosen.sum()} of {sizes.sum()} bytes"
 
 
@@ -104,19 +104,19 @@ def rows_where(table: str, condition: Fragment | None) -> Pieces:
 
 
 def named(context: StatementContext, name: TableName, alias: str | None) -> str:
-    """A table as it stands behind FROM."""
+    """The table in the form that FROM takes."""
     identifier = context.identifier(name)
     written = f"delta.{quote(identifier.path)}" if isinstance(identifier, PathIdentifier) else identifier.quoted
     return written if alias is None else f"{written} AS {quote(alias)}"
 
 
 def _of_insert(_: StatementContext, statement: Insert) -> Explanation:
-    # DEFAULT in VALUES is no query that Spark knows.
+    # Spark cannot explain VALUES with DEFAULT.
     return Explanation(queries=((statement.query,),) if statement.rows is None else ())
 
 
 def of_query(_: StatementContext, statement: Any) -> Explanation:
-    """Of what is made of a query, where there is one."""
+    """The explanation of a statement by its query, if it has one."""
     return Explanation(queries=() if statement.query is None else ((statement.query,),))
 
 

@@ -1,4 +1,4 @@
-"""How many files a batch takes."""
+"""The limits of a batch: how many files it takes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 Sizes = npt.NDArray[np.int64]
-"""One entry a file, in bytes, in the order in which they are read."""
+"""The sizes of files in bytes, in the order in which they are read."""
 
 
 class Admission:
     """The room left in a batch. A batch takes at least one file, however large."""
 
     def __init__(self, *, files_max: int | None, bytes_max: int | None) -> None:
-        """None for no limit."""
+        """A limit of None is no limit."""
         self._files_left = files_max
         self._bytes_left = bytes_max
         self._is_empty = True
@@ -34,7 +34,7 @@ class Admission:
         if self._files_left is not None:
             taken = min(taken, max(self._files_left, 0))
         if self._bytes_left is not None:
-            # What lies before a file decides whether there is room for it.
+            # A file is taken if the files before it are below the limit.
             before = np.cumsum(sizes) - sizes
             taken = min(taken, int(np.searchsorted(before, self._bytes_left, side="left")))
         return taken

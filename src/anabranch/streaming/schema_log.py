@@ -1,7 +1,7 @@
-"""The log of a stream's columns, in the form in which delta-spark keeps it: one file for each set of columns.
+"""The schema log of a stream, in delta-spark's format: one file for each set of columns.
 
-An entry says how the table is described from a version on. It is read when a query starts, and written when the
-query comes to a version that describes the table otherwise.
+An entry has the metadata of the table from a version on. It is read when a query starts, and written when the query
+reaches a version with other metadata.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _FORM = "v1"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedMetadata:
-    """How a table is described from a version on, as far as a stream needs it."""
+    """The metadata of a table from a version on, as far as a stream needs it."""
 
     table_id: str
     version: int
     schema_string: str
     partition_columns: tuple[str, ...]
     source_path: str
-    """The folder in the checkpoint that is the source's own."""
+    """The folder of the source in the checkpoint."""
     configuration: Mapping[str, str | None] | None
     """None in entries of early versions of delta-spark, as is `protocol`."""
     protocol: Protocol | None
     previous: int | None = None
-    """The number of the entry before it, where that is not the one with the number before."""
+    """The number of the previous entry, where it is not the number before."""
 
     @classmethod
     def of(cls, metadata: Metadata, protocol: Protocol, *, version: int, source_path: str) -> TrackedMetadata:
@@ -54,7 +54,7 @@ class TrackedMetadata:
         )
 
     def of_snapshot(self, snapshot: Snapshot) -> Snapshot:
-        """`snapshot`, described as it was then: for reading files that were written then."""
+        """`snapshot` with this metadata, to read files that were written with it."""
         configuration = snapshot.metadata.configuration if self.configuration is None else dict(self.configuration)
         metadata = msgspec.structs.replace(
             snapshot.metadata,
@@ -67,7 +67,7 @@ class TrackedMetadata:
     def to_json(self) -> str:
         fields = {field.name: field for field in parse_schema(self.schema_string, self.source_path).fields}
         partitioning = StructType([fields[name] for name in self.partition_columns])
-        found: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "tableId": self.table_id,
             "deltaCommitVersion": self.version,
             "dataSchemaJson": self.schema_string,
@@ -77,36 +77,36 @@ class TrackedMetadata:
             "protocolJson": None if self.protocol is None else encode_action(self.protocol).decode(),
             "previousMetadataSeqNum": self.previous,
         }
-        told = {name: value for name, value in found.items() if value is not None}
-        return json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+        present = {name: value for name, value in entry.items() if value is not None}
+        return json.dumps(present, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> TrackedMetadata:
-        """Raises `ValueError`, `KeyError`, `TypeError` and `DeltaError` for what is no entry."""
-        found = json.loads(text)
-        told = found.get("protocolJson")
-        protocol = None if told is None else parse_action(told.encode())
+        """Read an entry. Raises `ValueError`, `KeyError`, `TypeError` or `DeltaError` for a text that is none."""
+        entry = json.loads(text)
+        protocol_json = entry.get("protocolJson")
+        protocol = None if protocol_json is None else parse_action(protocol_json.encode())
         if protocol is not None and not isinstance(protocol, Protocol):
             raise ValueError("its protocolJson is no protocol")
-        partitioning = parse_schema(found["partitionSchemaJson"])
-        parse_schema(found["dataSchemaJson"])
+        partitioning = parse_schema(entry["partitionSchemaJson"])
+        parse_schema(entry["dataSchemaJson"])
         return cls(
-            table_id=found["tableId"],
-            version=int(found["deltaCommitVersion"]),
-            schema_string=found["dataSchemaJson"],
+            table_id=entry["tableId"],
+            version=int(entry["deltaCommitVersion"]),
+            schema_string=entry["dataSchemaJson"],
             partition_columns=tuple(partitioning.fieldNames()),
-            source_path=found["sourceMetadataPath"],
-            configuration=found.get("tableConfigurations"),
+            source_path=entry["sourceMetadataPath"],
+            configuration=entry.get("tableConfigurations"),
             protocol=protocol,
-            previous=found.get("previousMetadataSeqNum"),
+            previous=entry.get("previousMetadataSeqNum"),
         )
 
 
 class SchemaLog:
-    """The entries of one source. Nobody else may write it while the source is open."""
+    """The entries of one source. Only one query may write them at a time."""
 
     def __init__(self, store: LogStore, *, table: str, table_id: str, tracking_id: str | None = None) -> None:
-        """`store` is of the folder that the stream was told; one log lies in it for each table and `tracking_id`.
+        """`store` is that of the folder in the options, which holds one log for each table and `tracking_id`.
 
         Raises `SchemaLogUnreadableError`, `SchemaLogOfOtherTableError`, `StorageError`.
         """
@@ -116,7 +116,7 @@ class SchemaLog:
         names = (file.path.rsplit("/", 1)[-1] for file in store.list_from(self._folder))
         self._number = max((int(name) for name in names if name.isdecimal()), default=-1)
         self.current = self._entry(self._number)
-        """The newest entry; None of an empty log."""
+        """The newest entry; None for an empty log."""
         if self.current is not None and self.current.table_id != table_id:
             raise SchemaLogOfOtherTableError(location=self.location, id_logged=self.current.table_id, id_found=table_id)
 
@@ -126,11 +126,11 @@ class SchemaLog:
 
     @property
     def previous(self) -> TrackedMetadata | None:
-        """The entry that `current` came after."""
+        """The entry before `current`."""
         return self._entry(self._previous_number())
 
     def append(self, entry: TrackedMetadata, *, replaces: bool = False) -> None:
-        """Note an entry behind `current` or, with `replaces`, in its place.
+        """Append an entry after `current`, or one that replaces it with `replaces`.
 
         Raises `SchemaLocationConflictError`, `StorageError`.
         """
@@ -156,7 +156,9 @@ class SchemaLog:
             return None
         form, _, text = self._store.read(path).decode("utf-8", "replace").partition("\n")
         if form.strip() != _FORM:
-            raise SchemaLogUnreadableError(location=self.location, problem=f"entry {number} is of form {form[:20]!r}")
+            raise SchemaLogUnreadableError(
+                location=self.location, problem=f"entry {number} has the format {form[:20]!r}"
+            )
         try:
             return TrackedMetadata.from_json(text)
         except (ValueError, KeyError, TypeError, AttributeError, DeltaError) as error:

@@ -1,4 +1,4 @@
-"""From what a stream was told to its schema log, with the checks that the session's settings ask for."""
+"""The schema log of a stream by its options, with the checks of the session's settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.errors.streaming import (
 )
 from anabranch.protocol.actions import Metadata
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import differences, quoted
+from anabranch.schema.paths import quoted, schema_differences
 from anabranch.schema.type_widening import type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.streaming.schema_log import SchemaLog
@@ -24,10 +24,10 @@ from anabranch.streaming.schema_tracking import SchemaTracking, merge_changes
 from anabranch.streaming.source_log import commits_from
 from anabranch.streaming.source_options import ALLOW_DROP, ALLOW_RENAME, ALLOW_TYPE_CHANGE, ALWAYS, SourceOptions
 
-# Whether a stream may go on behind a change that its target may have to follow: columns renamed, dropped, widened.
+# Whether a stream may continue after columns were renamed, dropped or widened, which its target may have to follow.
 #
-# New columns need nobody's word. Asked when a query starts that has stopped at a change, of the two newest entries of
-# its schema log.
+# New columns are always allowed. The check compares the two newest entries of the schema log when a query starts that
+# has stopped at a change.
 
 
 _PREFIX = "spark.databricks.delta.streaming."
@@ -39,7 +39,7 @@ Setting = Callable[[str], str | None]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Changes:
-    """By kind, in words."""
+    """Changes of columns by kind, in words."""
 
     renamed: list[str]
     dropped: list[str]
@@ -47,8 +47,8 @@ class _Changes:
 
     @property
     def kind(self) -> str:
-        """As delta-spark calls it."""
-        words = [word for word, found in (("RENAME", self.renamed), ("DROP", self.dropped)) if found]
+        """The kinds of the changes, in the words of delta-spark."""
+        words = [word for word, changes in (("RENAME", self.renamed), ("DROP", self.dropped)) if changes]
         if self.widened:
             return " AND ".join([", ".join(words), "TYPE WIDENING"] if words else ["TYPE WIDENING"])
         return f"{' AND '.join(words)} COLUMN"
@@ -61,7 +61,7 @@ class _Changes:
 def check_allowed(
     log: SchemaLog, snapshot: Snapshot, options: SourceOptions, setting: Setting, *, table: str, source_path: str
 ) -> None:
-    """Whether the query may read with the newest entry of its log, which it has not done yet or was allowed to.
+    """Check that the query may read with the newest entry of its log.
 
     `snapshot` is any version of the table. Raises `StreamedChangeNotAllowedError`, `StreamedSchemaChangedError`.
     """
@@ -73,10 +73,10 @@ def check_allowed(
     hash_of_source = _hash(source_path)
 
     def allowed(option: str) -> bool:
-        told = {ALLOW_RENAME: options.allow_rename, ALLOW_DROP: options.allow_drop}.get(
+        version = {ALLOW_RENAME: options.allow_rename, ALLOW_DROP: options.allow_drop}.get(
             option, options.allow_type_change
         )
-        if told in {ALWAYS, str(now.version)}:
+        if version in {ALWAYS, str(now.version)}:
             return True
         names = [_PREFIX + option] + ([_RENAME_AND_DROP] if option != ALLOW_TYPE_CHANGE else [])
         for name in names:
@@ -85,8 +85,8 @@ def check_allowed(
                 return True
         return False
 
-    found = {ALLOW_RENAME: changes.renamed, ALLOW_DROP: changes.dropped, ALLOW_TYPE_CHANGE: changes.widened}
-    needed = tuple(option for option, each in found.items() if each)
+    by_option = {ALLOW_RENAME: changes.renamed, ALLOW_DROP: changes.dropped, ALLOW_TYPE_CHANGE: changes.widened}
+    needed = tuple(option for option, texts in by_option.items() if texts)
     if all(allowed(option) for option in needed):
         return
     settings = [_PREFIX + option for option in needed]
@@ -105,32 +105,32 @@ def check_allowed(
 
 
 def _changes(old: Metadata, new: Metadata, table: str, *, version: int) -> _Changes:
-    before, after = (TableColumns.of(each, table=table) for each in (old, new))
+    before, after = (TableColumns.of(metadata, table=table) for metadata in (old, new))
     now = after.by_physical_path()
     changes = _Changes(renamed=[], dropped=[], widened=[])
-    for place, (path, field) in before.by_physical_path().items():
-        if place not in now:
+    for physical, (path, field) in before.by_physical_path().items():
+        if physical not in now:
             changes.dropped.append(f"{quoted(path)} was dropped")
             continue
-        name, found = now[place]
+        name, current = now[physical]
         if name[-1] != path[-1]:
             changes.renamed.append(f"{quoted(path)} was renamed to {quoted(name)}")
-        if (field.nullable and not found.nullable) or not reads_as(field.dataType, found.dataType):
-            told = ", ".join(differences(visible_schema(before.schema), visible_schema(after.schema)))
-            raise StreamedSchemaChangedError(table=table, version=version, difference=told, helps_to_restart=False)
-        for change in type_changes(field.dataType, found.dataType, path):
+        if (field.nullable and not current.nullable) or not reads_as(field.dataType, current.dataType):
+            changed = ", ".join(schema_differences(visible_schema(before.schema), visible_schema(after.schema)))
+            raise StreamedSchemaChangedError(table=table, version=version, difference=changed, helps_to_restart=False)
+        for change in type_changes(field.dataType, current.dataType, path):
             was, became = change.old.simpleString(), change.new.simpleString()
             changes.widened.append(f"{quoted(change.field_path)} became {became} ({was} before)")
     return changes
 
 
 def _hash(text: str) -> int:
-    """As Java's strings have it, which is in the names of settings that users have."""
-    found = 0
+    """The `hashCode` of a Java string, which is in the names of settings that users have."""
+    number = 0
     units = text.encode("utf-16-be")
-    for place in range(0, len(units), 2):
-        found = (31 * found + int.from_bytes(units[place : place + 2], "big")) & 0xFFFFFFFF
-    return found - (1 << 32) if found >= 1 << 31 else found
+    for position in range(0, len(units), 2):
+        number = (31 * number + int.from_bytes(units[position : position + 2], "big")) & 0xFFFFFFFF
+    return number - (1 << 32) if number >= 1 << 31 else number
 
 
 _ENABLED = f"{_PREFIX}schemaTracking.enabled"
@@ -140,7 +140,7 @@ _ALLOWS_OUTSIDE = f"{_PREFIX}allowSchemaLocationOutsideCheckpointLocation"
 
 
 def opened_log(table: TableRef, snapshot: Snapshot, options: SourceOptions) -> SchemaLog | None:
-    """The schema log of the stream, as it is now; None for a stream that keeps none.
+    """The schema log of the stream; None for a stream without one.
 
     Raises `UnsupportedOperationError`, `SchemaLogUnreadableError`, `SchemaLogOfOtherTableError`.
     """
@@ -154,7 +154,7 @@ def opened_log(table: TableRef, snapshot: Snapshot, options: SourceOptions) -> S
 
 
 def merge_changes_of_log(table: TableRef, snapshot: Snapshot, log: SchemaLog) -> None:
-    """Changes with no file between them count as one, unless the session says otherwise."""
+    """Merge changes with no file between them into one, unless a setting of the session forbids it."""
     if log.current is None or not table.session.flag(_MERGES, default=True):
         return
     commits = commits_from(
@@ -166,7 +166,7 @@ def merge_changes_of_log(table: TableRef, snapshot: Snapshot, log: SchemaLog) ->
 def tracking_of(
     table: TableRef, snapshot: Snapshot, options: SourceOptions, *, source_path: str
 ) -> SchemaTracking | None:
-    """What a query that starts keeps of its columns; `source_path` is the source's own folder in its checkpoint.
+    """The schema tracking of a query that starts; `source_path` is the folder of the source in its checkpoint.
 
     Raises `SchemaLocationOutsideCheckpointError`, `SchemaLocationConflictError`, `StreamedChangeNotAllowedError`,
     `StreamedSchemaChangedError`, and as `opened_log`.

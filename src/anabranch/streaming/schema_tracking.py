@@ -1,6 +1,6 @@
-"""What a stream that keeps a log of its columns does at a version that describes its table anew.
+"""How a stream with a schema log handles a version that changes the metadata of its table.
 
-It reads up to that version, has what it read committed, notes the new columns and stops. Started again, it reads on
+It reads up to that version, commits the batch, appends the new columns to the log and stops. Started again, it reads on
 from that very version, with the new columns.
 """
 
@@ -17,7 +17,7 @@ from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol, RemoveFile
 from anabranch.schema.column_mapping import MAPPING_KEYS
 from anabranch.schema.merging import HIDDEN_KEYS, visible_schema
-from anabranch.schema.paths import FieldPath, differences, transform
+from anabranch.schema.paths import FieldPath, schema_differences, transform
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.type_widening import TYPE_CHANGES
 from anabranch.snapshot.snapshot import Snapshot
@@ -25,7 +25,7 @@ from anabranch.streaming.schema_log import SchemaLog, TrackedMetadata
 from anabranch.streaming.source_rules import nulls_difference
 
 _WRITERS_KEYS = HIDDEN_KEYS - MAPPING_KEYS - {TYPE_CHANGES}
-"""What a field says to writers alone."""
+"""Metadata of fields that only writers read."""
 
 
 class SchemaTracking:
@@ -50,7 +50,7 @@ class SchemaTracking:
         return self.read_snapshot.version if self._at_start is None else self._at_start.version
 
     def changes(self, metadata: Metadata | None, protocol: Protocol | None, version: int) -> bool:
-        """Whether this run cannot read behind a version that says this of the table."""
+        """Whether this run has to stop at a version with this metadata and protocol."""
         if self._at_start is not None and self._at_start.version >= version:
             return False
         if protocol is not None and not _same_protocol(protocol, self.read_snapshot.protocol):
@@ -58,7 +58,7 @@ class SchemaTracking:
         return metadata is not None and not self._same_metadata(metadata)
 
     def begin(self, first: Snapshot, later: Iterable[Commit], *, version: int) -> None:
-        """Make the first entry: `first` and what `later` commits say of the table; all of it is read in one batch.
+        """Append the first entry: the metadata of `first`, changed by `later` commits, which one batch reads together.
 
         Raises `SchemaLogStartError`, `StreamedMetadataEvolvedError`, `SchemaLocationConflictError`.
         """
@@ -76,9 +76,9 @@ class SchemaTracking:
     def evolve(
         self, metadata: Metadata | None, protocol: Protocol | None, version: int, *, replaces: bool = False
     ) -> None:
-        """Note what a version says of the table and stop; nothing where this run reads on.
+        """Append the metadata of a version and stop; nothing happens where this run can read on.
 
-        With `replaces` nothing was read with the newest entry, and it counts no more. Raises
+        With `replaces` it replaces the newest entry, with which nothing was read. Raises
         `StreamedMetadataEvolvedError`, `SchemaLocationConflictError`.
         """
         if not self.changes(metadata, protocol, version):
@@ -91,10 +91,10 @@ class SchemaTracking:
         return TrackedMetadata.of(metadata, protocol, version=version, source_path=self._source_path)
 
     def _evolved(self, metadata: Metadata, version: int) -> StreamedMetadataEvolvedError:
-        before, after = (self._schema(each) for each in (self.read_snapshot.metadata, metadata))
-        told = ", ".join(differences(visible_schema(before), visible_schema(after)))
+        before, after = (self._schema(version) for version in (self.read_snapshot.metadata, metadata))
+        changes = ", ".join(schema_differences(visible_schema(before), visible_schema(after)))
         return StreamedMetadataEvolvedError(
-            table=self._table, version=version, difference=told or "its properties or its protocol are others"
+            table=self._table, version=version, difference=changes or "its properties or its protocol have changed"
         )
 
     def _same_metadata(self, metadata: Metadata) -> bool:
@@ -106,10 +106,10 @@ class SchemaTracking:
         )
 
     def _reads_all(self, described: Sequence[Metadata]) -> bool:
-        columns = [TableColumns.of(each, table=self._table) for each in described]
+        columns = [TableColumns.of(metadata, table=self._table) for metadata in described]
         return all(
-            unreadable_difference(each, columns[-1]) is None and nulls_difference(each, columns[-1]) is None
-            for each in columns[:-1]
+            unreadable_difference(older, columns[-1]) is None and nulls_difference(older, columns[-1]) is None
+            for older in columns[:-1]
         )
 
     def _schema(self, metadata: Metadata) -> StructType:
@@ -122,7 +122,7 @@ def read_snapshot(snapshot: Snapshot, log: SchemaLog | None) -> Snapshot:
 
 
 def merge_changes(log: SchemaLog, commits: Iterable[Commit]) -> None:
-    """Where changes follow one another with no file between them, note the last in place of the first.
+    """Replace the newest entry by the last of the changes that follow it with no file between them.
 
     `commits` are those from the version of the newest entry on. Raises `SchemaLocationConflictError`.
     """
@@ -132,13 +132,13 @@ def merge_changes(log: SchemaLog, commits: Iterable[Commit]) -> None:
     metadata, protocol, version = None, None, entry.version - 1
     for commit in commits:
         if commit.version != version + 1 or any(
-            isinstance(each, AddFile | RemoveFile | AddCDCFile) for each in commit.actions
+            isinstance(action, AddFile | RemoveFile | AddCDCFile) for action in commit.actions
         ):
             break
-        told = described_in(commit)
-        if told == (None, None):
+        new_metadata, new_protocol = described_in(commit)
+        if new_metadata is None and new_protocol is None:
             break
-        metadata, protocol, version = told[0] or metadata, told[1] or protocol, commit.version
+        metadata, protocol, version = new_metadata or metadata, new_protocol or protocol, commit.version
     if version <= entry.version:
         return
     merged = TrackedMetadata(
@@ -154,9 +154,9 @@ def merge_changes(log: SchemaLog, commits: Iterable[Commit]) -> None:
 
 
 def described_in(commit: Commit) -> tuple[Metadata | None, Protocol | None]:
-    """What a commit says of its table."""
-    metadata = next((each for each in commit.actions if isinstance(each, Metadata)), None)
-    return metadata, next((each for each in commit.actions if isinstance(each, Protocol)), None)
+    """The metadata and the protocol that a commit sets; None where it sets none."""
+    metadata = next((action for action in commit.actions if isinstance(action, Metadata)), None)
+    return metadata, next((action for action in commit.actions if isinstance(action, Protocol)), None)
 
 
 def _for_readers(schema: StructType) -> StructType:
@@ -182,7 +182,7 @@ def _same_protocol(one: Protocol, other: Protocol) -> bool:
 
 
 def _grow(protocols: Sequence[Protocol]) -> bool:
-    """Whether each has what the one before it has."""
+    """Whether no protocol lacks a feature of the one before it."""
     return all(
         _features(before) <= _features(after) and before.min_reader_version <= after.min_reader_version
         for before, after in itertools.pairwise(protocols)

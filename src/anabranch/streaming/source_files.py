@@ -1,4 +1,4 @@
-"""What one version gives a stream to read, file by file, in an order that never changes.
+"""The files of one version that a stream reads, in an order that never changes.
 
 Positions in checkpoints count these files, so the order is the same as in delta-spark.
 """
@@ -30,32 +30,32 @@ class VersionFiles:
 
     version: int
     is_snapshot: bool
-    """Whether they are all files of the version, with which a stream begins, not those of its commit."""
+    """Whether they are all files of the version, with which a stream begins, instead of those of its commit."""
     sizes: Sizes
     adds: pa.Table | None = None
     """`LIVE_FILE_SCHEMA`; None where changes are read from a commit."""
     changes: tuple[Action, ...] = ()
-    """Of a commit whose changes are read."""
+    """The actions of a commit whose changes are read."""
     info: CommitInfo | None = None
     timestamp_ms: int = 0
     """When the version was committed."""
-    describes_anew: bool = False
-    """Whether a stream that keeps a schema log has to stop before these files."""
+    changes_metadata: bool = False
+    """Whether a stream with a schema log has to stop before these files."""
     is_whole: bool = False
-    """Whether its files make sense together only, as those that name the rows that went and came."""
+    """Whether one batch has to read all its files, since only together they show the changes."""
 
     @property
     def size_bytes(self) -> int:
         return int(self.sizes.sum())
 
     def first_after(self, version: int, index: int) -> int:
-        """The index of the first file behind a position."""
+        """The index of the first file after a position."""
         if self.version > version or index == BASE_INDEX:
             return 0
         return min(max(index + 1, 0), len(self.sizes))
 
     def count_upto(self, version: int, index: int) -> int:
-        """How many files lie at a position or before it."""
+        """How many files are before or at a position."""
         if self.version < version:
             return len(self.sizes)
         return 0 if self.version > version else self.first_after(version, index)
@@ -72,7 +72,7 @@ def snapshot_files(version: int, files: pa.Table, *, timestamp_ms: int) -> Versi
 
 def added_files(commit: Commit, *, skipped: bool) -> VersionFiles:
     """The files with rows that a commit added; none of a commit that is skipped."""
-    adds = [] if skipped else [each for each in commit.actions if isinstance(each, AddFile) and each.data_change]
+    adds = [] if skipped else [add for add in commit.actions if isinstance(add, AddFile) and add.data_change]
     return VersionFiles(
         version=commit.version,
         is_snapshot=False,
@@ -83,31 +83,33 @@ def added_files(commit: Commit, *, skipped: bool) -> VersionFiles:
 
 
 def changed_files(commit: Commit) -> VersionFiles:
-    """The files that tell what a commit changed. See "Reader Requirements for AddCDCFile"."""
-    told: list[Action] = [each for each in commit.actions if isinstance(each, AddCDCFile)]
-    changes = told or [each for each in commit.actions if isinstance(each, AddFile | RemoveFile) and each.data_change]
-    has_vectors = any(getattr(each, "deletion_vector", None) is not None for each in changes)
+    """The files that show the changes of a commit. See "Reader Requirements for AddCDCFile"."""
+    cdc_files: list[Action] = [action for action in commit.actions if isinstance(action, AddCDCFile)]
+    changes = cdc_files or [
+        action for action in commit.actions if isinstance(action, AddFile | RemoveFile) and action.data_change
+    ]
+    has_vectors = any(getattr(action, "deletion_vector", None) is not None for action in changes)
     return VersionFiles(
         version=commit.version,
         is_snapshot=False,
-        sizes=np.array([getattr(each, "size", None) or 0 for each in changes], dtype=np.int64),
+        sizes=np.array([getattr(action, "size", None) or 0 for action in changes], dtype=np.int64),
         changes=tuple(changes),
         info=commit.info,
         timestamp_ms=commit.timestamp_ms,
-        is_whole=bool(told) or has_vectors,
+        is_whole=bool(cdc_files) or has_vectors,
     )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchPart:
-    """Files of one version that a batch reads: those with an index from `first` on, `end` not among them."""
+    """The files of one version that a batch reads: those with an index from `first` to before `end`."""
 
     files: VersionFiles
     first: int
     end: int
 
 
-# The files of a batch, as a scan needs them or as the feed of changes does.
+# The files of a batch, for a scan or for the change data feed.
 
 
 def live_files(parts: Sequence[BatchPart], options: SourceOptions) -> pa.Table:
@@ -118,10 +120,9 @@ def live_files(parts: Sequence[BatchPart], options: SourceOptions) -> pa.Table:
 
 
 def timed_commits(store: LogStore, parts: Sequence[BatchPart], options: SourceOptions) -> Iterator[tuple[Commit, int]]:
-    """Commits with the actions that a batch of changes reads, and their times as the history tells them, in
-    milliseconds since the epoch.
+    """Commits with the actions that a batch of changes reads, and their times in the history, in milliseconds.
 
-    Rows that were there at the start are those of added files of that version.
+    Files that existed at the start are added by the first version.
     """
     if not parts:
         return
@@ -136,7 +137,7 @@ def timed_commits(store: LogStore, parts: Sequence[BatchPart], options: SourceOp
             actions = tuple(msgspec.structs.replace(add, stats=None) for add in rows)
         if options.exclude is not None:
             exclude = options.exclude
-            actions = tuple(each for each in actions if exclude.search(getattr(each, "path", "")) is None)
+            actions = tuple(action for action in actions if exclude.search(getattr(action, "path", "")) is None)
         own = None if files.info is None else files.info.in_commit_timestamp
         at_ms = times.get(files.version, files.timestamp_ms) if own is None else own
         commit = Commit(

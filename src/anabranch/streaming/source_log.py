@@ -1,4 +1,4 @@
-"""Commits in order, as a stream comes to them."""
+"""The commits that a stream reads, in order."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from anabranch.log.listing import CommitFile, list_log
 from anabranch.storage.log_store import LogStore
 
 AHEAD_MAX = 32
-"""Commits read at once. A stream that takes a file at a time reads one ahead."""
+"""The most commits that are read at once. The first read has one, so that small batches read no more than they need."""
 
 
 def commits_from(store: LogStore, first: int, *, upto: int, table: str, fail_on_data_loss: bool) -> Iterator[Commit]:
-    """The commits of versions `first` to `upto`, as they are asked for.
+    """The commits of versions `first` to `upto`, read on demand.
 
-    Versions that log clean-up took away are an error or, without `fail_on_data_loss`, left out. Raises
+    Versions that log clean-up has removed raise an error or, without `fail_on_data_loss`, are left out. Raises
     `StreamedLogMissingError`, `CorruptCommitError`, `StorageError`.
     """
     files = list_log(store, first=first, upto=upto).commits

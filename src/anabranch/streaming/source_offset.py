@@ -1,4 +1,4 @@
-"""Positions of a stream in a table, in the form in which delta-spark keeps them in checkpoints."""
+"""Positions of a stream in a table, in delta-spark's format for checkpoints."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from anabranch.errors.streaming import (
 )
 
 BASE_INDEX = -100
-"""Before the first file of a version."""
+"""The position before the first file of a version."""
 METADATA_CHANGE_INDEX = -20
-"""Before a version that describes the table anew: a stream that keeps a schema log ends a batch there."""
+"""The position before a version that changes the metadata: a stream with a schema log ends a batch there."""
 METADATA_CHANGED_INDEX = -19
-"""The same place, as the end of a batch of nothing. Spark tells that a batch is done when it has planned another."""
+"""The same position, as the end of an empty batch. Spark reports a batch as done once it has planned another."""
 _STORED_BASE_INDEX = -1
-"""How `BASE_INDEX` is written, as ever."""
+"""`BASE_INDEX` in checkpoints."""
 _FIRST_FORMAT, _RESERVED_FORMAT, _LAST_FORMAT = 1, 2, 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """All files before this position were read, and the file at it; none behind it."""
+    """A position: all files before it and the file at it were read."""
 
     table_id: str
     """`metaData.id` of the table."""
     version: int
     index: int = BASE_INDEX
-    """Of the last file read, among those that `version` has to be read; `BASE_INDEX` for none."""
+    """The index of the last file read, among those of `version` that are read; `BASE_INDEX` for none."""
     is_initial_snapshot: bool = False
-    """Whether the files are all those of the version, not those that it added."""
+    """Whether the files are all those of the version, instead of those that it added."""
 
     def to_json(self) -> str:
-        """What Spark writes into the checkpoint."""
+        """The JSON that Spark writes into the checkpoint."""
         is_base = self.index == BASE_INDEX
         return json.dumps(
             {

@@ -1,4 +1,4 @@
-"""What a stream of a table was told, read once and checked."""
+"""The options of a stream that reads a table, parsed and checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anabranch.errors.streaming import ExcludeRegexError, StartGivenTwiceError
 from anabranch.spark.session.session_settings import flag_of
 
 FILES_MAX_DEFAULT = 1000
-"""Files of a batch where nothing limits it."""
+"""The most files of a batch without another limit."""
 LATEST = "latest"
 _SIZE = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 _UNITS = {"": 0, "b": 0, "k": 1, "kb": 1, "m": 2, "mb": 2, "g": 3, "gb": 3, "t": 4, "tb": 4, "p": 5, "pb": 5}
@@ -29,17 +29,17 @@ class SourceOptions:
     """Where a stream starts, how much it takes at once, and what it does about rows that were changed."""
 
     starting_version: int | None = None
-    """The first version whose commit is read, in place of the table as it is."""
+    """The first version whose commit is read. Without it, the stream starts with all rows of the table."""
     starts_latest: bool = False
-    """Whether only commits are read that land after the stream has started."""
+    """Whether only commits made after the start of the stream are read."""
     starting_timestamp: str | None = None
-    """As Spark casts it to a timestamp."""
+    """A text that Spark casts to a timestamp."""
     files_max: int | None = FILES_MAX_DEFAULT
     bytes_max: int | None = None
-    """A soft limit: the file that goes beyond it is still taken."""
+    """A soft limit: the file that exceeds it is still in the batch."""
     ignore_deletes: bool = False
     ignore_changes: bool = False
-    """Files that were written again are read again, with their unchanged rows."""
+    """Whether rewritten files are read again, with their unchanged rows."""
     skip_change_commits: bool = False
     exclude: re.Pattern[str] | None = None
     """Paths that are not read."""
@@ -47,17 +47,17 @@ class SourceOptions:
     read_change_feed: bool = False
     event_time_order: bool = False
     schema_location: str | None = None
-    """The folder of the stream's schema log; None for a stream that keeps none."""
+    """The folder of the stream's schema log; None for a stream without one."""
     tracking_id: str | None = None
-    """Tells streams of one query apart that are of one table."""
+    """Distinguishes streams of one query that read the same table."""
     allow_rename: str | None = None
-    """Behind which changes a stream with a schema log may go on: that at a version, or `always`."""
+    """The change after which a stream with a schema log may continue: a version, or `always`."""
     allow_drop: str | None = None
     allow_type_change: str | None = None
 
     @property
     def has_start(self) -> bool:
-        """Whether it was said where to start."""
+        """Whether the options say where to start."""
         return self.starting_version is not None or self.starts_latest or self.starting_timestamp is not None
 
     @property
@@ -70,17 +70,17 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """From what a `DataStreamReader` was told.
+        """Parse the options of a `DataStreamReader`.
 
         Raises `InvalidOptionError`, `StartGivenTwiceError`, `ExcludeRegexError`.
         """
         check_names(options)
-        given = {key.lower(): value for key, value in options.items()}
-        _refuse(given)
-        version, timestamp = given.get("startingversion"), given.get("startingtimestamp")
+        lowered = {key.lower(): value for key, value in options.items()}
+        _refuse(lowered)
+        version, timestamp = lowered.get("startingversion"), lowered.get("startingtimestamp")
         if version is not None and timestamp is not None:
             raise StartGivenTwiceError
-        files, size = given.get("maxfilespertrigger"), given.get("maxbytespertrigger")
+        files, size = lowered.get("maxfilespertrigger"), lowered.get("maxbytespertrigger")
         bytes_max = None if size is None else _size("maxBytesPerTrigger", size)
         files_max = FILES_MAX_DEFAULT if bytes_max is None else None
         starts_latest = version is not None and version.strip().lower() == LATEST
@@ -90,53 +90,53 @@ class SourceOptions:
             starting_timestamp=timestamp,
             files_max=files_max if files is None else _count("maxFilesPerTrigger", files),
             bytes_max=bytes_max,
-            ignore_deletes=flag_of(given, "ignoreDeletes"),
+            ignore_deletes=flag_of(lowered, "ignoreDeletes"),
             # `ignoreFileDeletion` is what `ignoreChanges` was called before.
-            ignore_changes=flag_of(given, "ignoreChanges") or flag_of(given, "ignoreFileDeletion"),
-            skip_change_commits=flag_of(given, "skipChangeCommits"),
-            exclude=_pattern(given.get("excluderegex")),
-            fail_on_data_loss=flag_of(given, "failOnDataLoss", default=True),
-            read_change_feed=flag_of(given, "readChangeFeed") or flag_of(given, "readChangeData"),
-            event_time_order=flag_of(given, "withEventTimeOrder"),
-            **_tracking(given),
+            ignore_changes=flag_of(lowered, "ignoreChanges") or flag_of(lowered, "ignoreFileDeletion"),
+            skip_change_commits=flag_of(lowered, "skipChangeCommits"),
+            exclude=_pattern(lowered.get("excluderegex")),
+            fail_on_data_loss=flag_of(lowered, "failOnDataLoss", default=True),
+            read_change_feed=flag_of(lowered, "readChangeFeed") or flag_of(lowered, "readChangeData"),
+            event_time_order=flag_of(lowered, "withEventTimeOrder"),
+            **_tracking(lowered),
         )
 
 
-def _refuse(given: Mapping[str, str]) -> None:
+def _refuse(options: Mapping[str, str]) -> None:
     for name in _TIME_TRAVEL:
-        if name.lower() in given:
+        if name.lower() in options:
             problem = "a stream follows its table; to say where it starts, give startingVersion or startingTimestamp"
-            raise InvalidOptionError(option=name, value=given[name.lower()], problem=problem)
+            raise InvalidOptionError(option=name, value=options[name.lower()], problem=problem)
     for name in _ENDS:
-        if name.lower() in given:
+        if name.lower() in options:
             problem = "a stream has no end; to read what there is and stop, use trigger(availableNow=True)"
-            raise InvalidOptionError(option=name, value=given[name.lower()], problem=problem)
+            raise InvalidOptionError(option=name, value=options[name.lower()], problem=problem)
 
 
-def _tracking(given: Mapping[str, str]) -> dict[str, str | None]:
-    """What was said of the schema log."""
-    location = given.get("schematrackinglocation", given.get("schemalocation"))
-    if location is not None and not flag_of(given, "failOnDataLoss", default=True):
-        problem = "a stream with a schema log cannot leave out commits, which may have said what columns there are"
+def _tracking(options: Mapping[str, str]) -> dict[str, str | None]:
+    """The options of the schema log."""
+    location = options.get("schematrackinglocation", options.get("schemalocation"))
+    if location is not None and not flag_of(options, "failOnDataLoss", default=True):
+        problem = "a stream with a schema log cannot leave out commits, which may have changed the columns"
         raise InvalidOptionError(option="failOnDataLoss", value="false", problem=problem)
     allowed = {
-        field: _allowed(name, given.get(name.lower()))
+        field: _allowed(name, options.get(name.lower()))
         for field, name in (
             ("allow_rename", ALLOW_RENAME),
             ("allow_drop", ALLOW_DROP),
             ("allow_type_change", ALLOW_TYPE_CHANGE),
         )
     }
-    return {"schema_location": location, "tracking_id": given.get("streamingsourcetrackingid"), **allowed}
+    return {"schema_location": location, "tracking_id": options.get("streamingsourcetrackingid"), **allowed}
 
 
 def _allowed(name: str, text: str | None) -> str | None:
     if text is None:
         return None
-    told = text.strip().lower()
-    if told != ALWAYS and not told.isdecimal():
+    version = text.strip().lower()
+    if version != ALWAYS and not version.isdecimal():
         raise InvalidOptionError(option=name, value=text, problem=f"it is a version of the table, or {ALWAYS}")
-    return told
+    return version
 
 
 def _version(text: str) -> int:

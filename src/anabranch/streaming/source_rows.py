@@ -22,7 +22,7 @@ from anabranch.streaming.source_options import SourceOptions
 
 
 def batch_rows(table: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions) -> DataFrame:
-    """The rows in these files, under the columns of `snapshot`."""
+    """The rows of these files, with the columns of `snapshot`."""
     if options.read_change_feed:
         return _changes(table, snapshot, parts, options)
     files = live_files(parts, options)
@@ -38,7 +38,7 @@ def batch_rows(table: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], 
 
 
 def _changes(table: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions) -> DataFrame:
-    """What became of rows. Those that were there at the start are told as inserts of that version."""
+    """Changes of rows. Rows that existed at the start are inserts of that version."""
     source: FeedSource = feed_source(table, snapshot)
     partitioned = bool(snapshot.partition_columns)
     commits = timed_commits(table.delta_log.store, parts, options)

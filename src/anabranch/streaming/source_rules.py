@@ -1,4 +1,4 @@
-"""What a commit means to a stream that reads added rows."""
+"""The files of a commit that a stream reads, and the commits that it cannot read past."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from anabranch.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from anabranch.protocol.features import check_readable
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import differences, quoted
+from anabranch.schema.paths import quoted, schema_differences
 from anabranch.streaming.source_files import VersionFiles, added_files, changed_files
 from anabranch.streaming.source_options import SourceOptions
 
 CheckMetadata = Callable[[Metadata, int], None]
-"""Raises where a stream cannot read on behind the `metaData` of a version."""
+"""Raises where a stream cannot read past the `metaData` of a version."""
 
 
 def files_of_commit(
     commit: Commit, options: SourceOptions, check_metadata: CheckMetadata, *, table: str
 ) -> VersionFiles:
-    """What the stream reads of the commit.
+    """The files of the commit that the stream reads.
 
     Raises `StreamedRowsChangedError`, `StreamedRowsDeletedError`, `UnsupportedFeatureError`, and what
     `check_metadata` raises.
@@ -43,7 +43,7 @@ def files_of_commit(
             check_readable(action, table=table)
     if options.read_change_feed:
         return changed_files(commit)
-    removed = next((each for each in commit.actions if isinstance(each, RemoveFile) and each.data_change), None)
+    removed = next((action for action in commit.actions if isinstance(action, RemoveFile) and action.data_change), None)
     if removed is not None:
         _check_change(commit, removed, options, table)
     return added_files(commit, skipped=removed is not None and options.skip_change_commits)
@@ -56,7 +56,7 @@ def check_recorded(metadata: Metadata, version: int, *, table: str) -> None:
 
 
 def _check_change(commit: Commit, removed: RemoveFile, options: SourceOptions, table: str) -> None:
-    adds_rows = any(isinstance(each, AddFile) and each.data_change for each in commit.actions)
+    adds_rows = any(isinstance(action, AddFile) and action.data_change for action in commit.actions)
     if adds_rows and not options.allows_changes:
         operation = None if commit.info is None else commit.info.operation
         raise StreamedRowsChangedError(table=table, version=commit.version, operation=operation or removed.path)
@@ -64,21 +64,21 @@ def _check_change(commit: Commit, removed: RemoveFile, options: SourceOptions, t
         raise StreamedRowsDeletedError(table=table, version=commit.version, path=removed.path)
 
 
-# Whether a stream can read on behind a commit that describes the table anew.
+# Whether a stream can read past a commit that changes the metadata of the table.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamColumns:
-    """The columns that all rows of a stream have: the table's, when the query was started."""
+    """The columns of all rows of a stream: those of the table when the query was started."""
 
     metadata: Metadata
     version: int
     table: str
     has_start: bool
-    """Whether the stream was told where to start."""
+    """Whether the options say where the stream starts."""
 
     def check(self, metadata: Metadata, version: int) -> None:
-        """Whether rows written under this `metaData` can be read as rows of the stream.
+        """Check that rows written with this `metaData` can be read as rows of the stream.
 
         Raises `StreamedTableReplacedError`, `StreamedColumnsRemappedError`, `StreamedSchemaChangedError`.
         """
@@ -86,7 +86,7 @@ class StreamColumns:
             raise StreamedTableReplacedError(table=self.table, id_read=self.metadata.id, id_found=metadata.id)
         if metadata.schema_string == self.metadata.schema_string and _same_layout(metadata, self.metadata):
             return
-        written, read = (TableColumns.of(each, table=self.table) for each in (metadata, self.metadata))
+        written, read = (TableColumns.of(described, table=self.table) for described in (metadata, self.metadata))
         is_past = version < self.version
         before, after = (written, read) if is_past else (read, written)
         if before.mode.maps or after.mode.maps:
@@ -96,15 +96,15 @@ class StreamColumns:
             return
         can_restart = not is_past and (unreadable_difference(read, written) or nulls_difference(read, written)) is None
         error = StreamedSchemaChangedAfterStartError if self.has_start else StreamedSchemaChangedError
-        told = ", ".join(differences(visible_schema(read.schema), visible_schema(written.schema)))
-        raise error(table=self.table, version=version, difference=told or problem, helps_to_restart=can_restart)
+        changes = ", ".join(schema_differences(visible_schema(read.schema), visible_schema(written.schema)))
+        raise error(table=self.table, version=version, difference=changes or problem, helps_to_restart=can_restart)
 
     def check_removed(self, before: Metadata, version: int) -> None:
-        """Whether rows that this version removed, written under `before`, can be read as rows of the stream.
+        """Check that rows that this version removed, written with `before`, can be read as rows of the stream.
 
         Raises `ChangesDataSchemaError`.
         """
-        written, read = (TableColumns.of(each, table=self.table) for each in (before, self.metadata))
+        written, read = (TableColumns.of(described, table=self.table) for described in (before, self.metadata))
         difference = unreadable_removed(written, read)
         if difference is not None:
             raise ChangesDataSchemaError(
@@ -117,16 +117,16 @@ class StreamColumns:
             )
 
     def _check_mapping(self, before: TableColumns, after: TableColumns, version: int) -> None:
-        """Columns that are known by ids may be renamed and dropped while files stay as they are."""
+        """Raises for columns that were renamed or dropped, which column mapping allows without rewriting files."""
         if before.mode.maps and not after.mode.maps:
             difference = "column mapping was removed"
             raise StreamedColumnsRemappedError(table=self.table, version=version, difference=difference)
         now = after.by_physical_path()
-        for place, (path, _) in before.by_physical_path().items():
-            if place not in now:
+        for physical, (path, _) in before.by_physical_path().items():
+            if physical not in now:
                 difference = f"column {quoted(path)} was dropped"
-            elif now[place][0] != path:
-                difference = f"column {quoted(path)} was renamed to {quoted(now[place][0])}"
+            elif now[physical][0] != path:
+                difference = f"column {quoted(path)} was renamed to {quoted(now[physical][0])}"
             else:
                 continue
             raise StreamedColumnsRemappedError(table=self.table, version=version, difference=difference)
@@ -140,9 +140,9 @@ def _same_layout(one: Metadata, other: Metadata) -> bool:
 
 
 def nulls_difference(written: TableColumns, read: TableColumns) -> str | None:
-    """A column that may be NULL where the stream promised that it is not."""
+    """A column that may be NULL though it is NOT NULL in the stream, in words; None for none."""
     wanted = read.by_physical_path()
-    for place, (path, field) in written.by_physical_path().items():
-        if field.nullable and place in wanted and not wanted[place][1].nullable:
+    for physical, (path, field) in written.by_physical_path().items():
+        if field.nullable and physical in wanted and not wanted[physical][1].nullable:
             return f"column {quoted(path)} may be NULL now"
     return None

@@ -1,4 +1,4 @@
-"""The table that a stream is of, and the columns that its rows have."""
+"""The table that a stream reads, and the columns of its rows."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from anabranch.change_feed.change_files import feed_schema
+from anabranch.change_feed.feed_columns import feed_schema
 from anabranch.commands.path_suffixes import split_time_travel
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import StreamedSchemaStaleError
 from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import differences, same_type
+from anabranch.schema.paths import same_type, schema_differences
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.streaming.source_options import SourceOptions
 
 OUT_OF_RANGE_SETTING = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
-"""Whether a start behind the newest commit waits for what comes."""
+"""Whether a stream that starts after the newest commit waits for the next commits."""
 
 
-def streamed_table(session: DeltaSession, given: Mapping[str, str]) -> tuple[TableRef, SourceOptions]:
-    """The table, and what else a reader of streams was told. Raises `InvalidOptionError`, `NotADeltaTableError`."""
-    path = next((value for key, value in given.items() if key.lower() == "path"), None)
+def streamed_table(session: DeltaSession, options: Mapping[str, str]) -> tuple[TableRef, SourceOptions]:
+    """The table, and the other options of its reader. Raises `InvalidOptionError`, `NotADeltaTableError`."""
+    path = next((value for key, value in options.items() if key.lower() == "path"), None)
     if path is None:
         raise InvalidOptionError(option="path", value="None", problem="a stream reads the table in one path")
-    table = table_at(session, path, given)
+    table = table_at(session, path, options)
     if table.delta_log.snapshots.latest_or_none() is None:
         plain, travel = split_time_travel(path)
         if not travel.is_newest:
             problem = f"a stream follows its table and has no version; use {plain} with startingVersion"
             raise InvalidOptionError(option="path", value=path, problem=problem)
     table.latest()
-    return table, SourceOptions.parse(given)
+    return table, SourceOptions.parse(options)
 
 
 def stream_schema(snapshot: Snapshot, options: SourceOptions, *, table: str) -> StructType:
@@ -48,27 +48,27 @@ def stream_schema(snapshot: Snapshot, options: SourceOptions, *, table: str) -> 
 def columns_to_read(
     table: TableRef, snapshot: Snapshot, options: SourceOptions, *, declared: StructType | None
 ) -> StructType:
-    """The columns of a stream that is made now, of this version; `declared` are those that its reader was told.
+    """The columns of a new stream of this version; `declared` is the schema that the user gave to the reader.
 
     Raises `InvalidOptionError`, `ReadWithoutColumnsError`, `ReservedColumnsError`.
     """
-    found = stream_schema(snapshot, options, table=table.label)
-    if not found.fields:
+    schema = stream_schema(snapshot, options, table=table.label)
+    if not schema.fields:
         raise ReadWithoutColumnsError(table=table.label)
-    if declared is not None and not _is_same(declared, found):
-        own = f"{table.label} has its own schema, {found.simpleString()}"
+    if declared is not None and not _is_same(declared, schema):
+        own = f"{table.label} has its own schema, {schema.simpleString()}"
         problem = f"{own}; leave the schema out and select the columns you want"
         raise InvalidOptionError(option="schema", value=declared.simpleString(), problem=problem)
-    return found
+    return schema
 
 
 def check_as_made(made: StructType, now: StructType, *, table: str) -> None:
-    """Whether a stream that was made for some columns can be run under those that the table has now.
+    """Check that a stream with the columns `made` can be run with the columns that the table has now.
 
     Raises `StreamedSchemaStaleError`.
     """
     if not _is_same(made, now):
-        raise StreamedSchemaStaleError(table=table, difference=", ".join(differences(made, now)))
+        raise StreamedSchemaStaleError(table=table, difference=", ".join(schema_differences(made, now)))
 
 
 def _is_same(one: StructType, other: StructType) -> bool:

@@ -1,4 +1,4 @@
-"""What a stream into a table was told, read once and checked."""
+"""The options of a stream that writes to a table, parsed and checked."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import dataclasses
 import uuid
 from collections.abc import Mapping
 
-from anabranch.commands.write.write_options import Settings, WriteOptions
+from anabranch.commands.write.write_options import WriteOptions
+from anabranch.commands.write_settings import Settings
 from anabranch.errors.arguments import InvalidOptionError
 
 CHECKPOINTS_SETTING = "spark.sql.streaming.checkpointLocation"
-"""A folder for the checkpoints of all queries, each under its name."""
+"""A folder for the checkpoints of all queries, in subfolders by their names."""
 _CHECKPOINT = "checkpointLocation"
 _MODES = {"append": "append", "complete": "overwrite"}
 _TRIGGERS = ("continuous", "realTime")
@@ -28,10 +29,10 @@ _NOT_FOR_STREAMS = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """How to write the batches of a query, and where Spark keeps the query's progress."""
+    """How the batches of a query are written, and where Spark keeps its progress."""
 
     write: WriteOptions
-    """For each batch: mode OVERWRITE is output mode `complete`."""
+    """The options for every batch. Mode OVERWRITE is the output mode `complete`."""
     output_mode: str
     checkpoint: str
     query_name: str | None
@@ -49,15 +50,15 @@ class StreamOptions:
         trigger: Mapping[str, object],
         settings: Settings,
     ) -> StreamOptions:
-        """From what a `DataStreamWriter` was told. Raises `InvalidOptionError`."""
+        """Parse the options of a `DataStreamWriter`. Raises `InvalidOptionError`."""
         mode = (output_mode or "append").lower()
         if mode not in _MODES:
             problem = "a stream into a Delta table has output mode append or complete; for updates use foreachBatch"
             raise InvalidOptionError(option="outputMode", value=str(output_mode), problem=problem)
-        given = {key.lower(): value for key, value in options.items()}
+        lowered = {key.lower(): value for key, value in options.items()}
         for name, problem in _NOT_FOR_STREAMS.items():
-            if name.lower() in given:
-                raise InvalidOptionError(option=name, value=given[name.lower()], problem=problem)
+            if name.lower() in lowered:
+                raise InvalidOptionError(option=name, value=lowered[name.lower()], problem=problem)
         for name in _TRIGGERS:
             if name in trigger:
                 problem = "a Delta table is written in batches; use processingTime or availableNow"
@@ -66,24 +67,24 @@ class StreamOptions:
             options, mode=_MODES[mode], partition_by=partition_by, cluster_by=cluster_by, settings=settings
         )
         return cls(
-            # The session may be set to overwrite partitions, and complete mode still replaces all rows.
+            # Complete mode replaces all rows, also if a setting of the session has overwrites replace partitions.
             write=dataclasses.replace(write, dynamic_partition_overwrite=False, application=None),
             output_mode=mode,
-            checkpoint=_checkpoint(given, query_name, settings),
+            checkpoint=_checkpoint(lowered, query_name, settings),
             query_name=query_name,
             trigger=trigger,
         )
 
 
-def _checkpoint(given: Mapping[str, str], query_name: str | None, settings: Settings) -> str:
-    """Where Spark would put it, too."""
-    location = given.get(_CHECKPOINT.lower())
+def _checkpoint(options: Mapping[str, str], query_name: str | None, settings: Settings) -> str:
+    """The checkpoint folder, which is where Spark itself would put it."""
+    location = options.get(_CHECKPOINT.lower())
     if location:
         return location
     root = settings.setting(CHECKPOINTS_SETTING)
     if not root:
         problem = (
-            "a stream into a Delta table needs a folder of its own, in which Spark notes how far it has come; "
+            "a stream into a Delta table needs a folder of its own, in which Spark keeps its progress; "
             f"give one, or set {CHECKPOINTS_SETTING}"
         )
         raise InvalidOptionError(option=_CHECKPOINT, value="", problem=problem)

@@ -1,7 +1,7 @@
-"""A table as the sink of a streaming query: each batch is one commit, and is written once.
+"""A table as the sink of a streaming query: every batch is one commit, and is written once.
 
-Spark may run a batch again, after a crash between our commit and its own note of it. So a commit carries the
-query's id and the batch's number, and a batch whose number is in the table is left out. See "Transaction Identifiers"
+After a crash between our commit and Spark's record of it, Spark runs the batch again. So a commit has the id of the
+query and the number of the batch, and a batch whose number is in the table is skipped. See "Transaction Identifiers"
 of PROTOCOL.md.
 """
 
@@ -14,24 +14,24 @@ from pyspark.sql.types import NullType, StructType
 
 from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_command import write_frame
 from anabranch.commands.write.write_options import WriteOptions
-from anabranch.commands.write.write_rows import write_frame
 from anabranch.errors.schema import VoidWriteError
 from anabranch.schema.paths import contains_type, quoted
 from anabranch.schema.write_rules import WriteApi
 from anabranch.spark.session.delta_session import DeltaSession
 
 _QUERY_ID_PROPERTY = "sql.streaming.queryId"
-"""Of the thread that runs a query's batches."""
+"""A local property of the thread that runs the batches of a query."""
 
 
 def write_batch(table: TableRef, batch: DataFrame, options: WriteOptions, *, query_id: str, number: int) -> None:
-    """Commit the rows of a batch, unless that batch of the query has landed before."""
+    """Commit the rows of a batch, unless this batch of the query was committed before."""
     if table.entry is not None:
-        # A table that was dropped is not made again behind its name's back.
+        # Raises for a table that was dropped: a batch must not create it again without its name in the catalog.
         table.latest()
-    told = dataclasses.replace(options, application=(query_id, number))
-    register_if_changed(table, write_frame(table, batch, told, WriteApi.STREAM))
+    with_identity = dataclasses.replace(options, application=(query_id, number))
+    register_if_changed(table, write_frame(table, batch, with_identity, WriteApi.STREAM))
 
 
 def query_id_of_thread(session: DeltaSession) -> str:

@@ -1,7 +1,7 @@
-"""A table as the source of a stream: which position comes next, and which files lie between two positions.
+"""A table as the source of a stream: the next position, and the files between two positions.
 
-Below Spark. A stream begins with all files of the version that was newest when it was started, or where its options
-say, and goes on commit by commit. What is between two positions never changes, so that a batch may be read again.
+Nothing here runs Spark. A stream begins with all files of the newest version at its start, or where its options say,
+and continues commit by commit. The files between two positions never change, so that a batch can be read again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from anabranch.change_feed.feed_files import FeedBound, resolve_range
-from anabranch.change_feed.schema_compatibility import redescribes_and_removes
+from anabranch.change_feed.feed_range import FeedBound, resolve_range
+from anabranch.change_feed.schema_compatibility import removes_rows_of_old_columns
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import FileMissingError
 from anabranch.errors.log import LogError, TableNotFoundError, VersionNotFoundError
@@ -41,21 +41,21 @@ from anabranch.streaming.source_options import SourceOptions
 from anabranch.streaming.source_rules import StreamColumns, check_recorded, files_of_commit
 
 FILES_KEPT_MAX = 100_000
-"""Files of commits that are kept between the planning of a batch and its reading."""
+"""How many files of commits are cached between the planning of a batch and its reading."""
 COMMITS_COUNTED_MAX = 1_000
-"""Commits behind a batch that are looked at to tell how far the stream lags behind."""
+"""How many commits after a batch are read to count how far the stream lags behind."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outstanding:
-    """What was in the table and not in a batch when the last one was planned; of a long log at least so much."""
+    """Files that no batch had when the last one was planned. For a long log the numbers are lower bounds."""
 
     files: int
     size_bytes: int
 
 
 class StreamSource:
-    """One run of one query. Spark asks from one thread at a time."""
+    """One run of one query. Spark calls it from one thread at a time."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class StreamSource:
         allows_out_of_range: bool = False,
         tracking: SchemaTracking | None = None,
     ) -> None:
-        """`table` is what messages call it, `snapshot` the newest version at the start.
+        """`table` is the name in messages, `snapshot` the newest version at the start.
 
         All rows have its columns or, with `tracking`, those of the schema log. `to_milliseconds` reads
         `startingTimestamp`; with `allows_out_of_range` it may be after the newest commit.
         """
         self.snapshot = snapshot
         self.read_snapshot = snapshot if tracking is None else tracking.read_snapshot
-        """`snapshot`, with the columns that all rows have."""
+        """`snapshot` with the columns of all rows."""
         self.options = options
         self._snapshots = snapshots
         self._table = table
@@ -98,18 +98,18 @@ class StreamSource:
             check_recorded(self.read_snapshot.metadata, snapshot.version, table=table)
 
     def prepare_for_available_now(self) -> None:
-        """The query ends with what is in the table when it first asks for a position."""
+        """Have the query end with the version that is the newest when it first requests a position."""
         self._is_available_now = True
 
     def latest_offset(self, start: str | None, *, is_limited: bool = True) -> str | None:
-        """Where the next batch ends that begins at `start`; `start` itself where nothing is new.
+        """The end of the next batch after `start`; `start` itself where nothing is new.
 
-        None before anything was read where nothing is there. Raises the errors of `errors.streaming`,
+        None at the start of a stream where there is nothing to read. Raises the errors of `errors.streaming`,
         `VersionNotFoundError`, `TimestampAfterLatestCommitError`, `TableNotFoundError`, `StreamedMetadataEvolvedError`.
         """
         self._check_table()
         begin = None if start is None else self._parsed(start)
-        waiting = None if begin is None else self._behind_change(begin)
+        waiting = None if begin is None else self._after_change(begin)
         if waiting is not None:
             self._planned = waiting
             return waiting.to_json()
@@ -120,7 +120,7 @@ class StreamSource:
         return None if self._planned is None else self._planned.to_json()
 
     def batch(self, start: str | None, end: str) -> list[BatchPart]:
-        """The files behind `start` up to `end`, in order. The same two positions give the same rows at all times.
+        """The files after `start` up to `end`, in order. The same two positions always have the same rows.
 
         Raises the errors of `errors.streaming`.
         """
@@ -145,7 +145,7 @@ class StreamSource:
         return parts
 
     def commit(self, end: str) -> None:
-        """The batch that ends there is done. Where it ends at a change of the columns, these are noted.
+        """Record that the batch up to `end` is done. If it ends at a change of columns, these go into the schema log.
 
         Raises `StreamedMetadataEvolvedError`.
         """
@@ -155,7 +155,7 @@ class StreamSource:
 
     @property
     def tracks(self) -> bool:
-        """Whether `commit` has to be told."""
+        """Whether `commit` has to be called."""
         return self._tracking is not None
 
     def outstanding(self) -> Outstanding | None:
@@ -170,12 +170,12 @@ class StreamSource:
                 if number >= COMMITS_COUNTED_MAX or self._kept_count >= FILES_KEPT_MAX:
                     break
         except DeltaError:
-            # A commit that the stream cannot pass is told when the stream comes to it.
+            # A commit that the stream cannot read past raises its error when the stream reaches it.
             pass
         return Outstanding(files=files, size_bytes=size_bytes)
 
     def _check_table(self) -> None:
-        """Whether the table is the one that the stream began with."""
+        """Raises `StreamedTableReplacedError` where the table is not the one that the stream began with."""
         latest = self._snapshots.latest()
         if latest.metadata.id != self.snapshot.metadata.id:
             id_read = self.snapshot.metadata.id
@@ -187,13 +187,13 @@ class StreamSource:
         if position is None:
             self._begin_tracking(begin.version)
         if position is None and self.options.starts_latest:
-            # The first position in the checkpoint says where the stream began; on a restart "latest" is another.
+            # The checkpoint needs the first position: on a restart, "latest" would be another version.
             return begin
         self._check_start(begin)
         reached, bound = position, self._bound
         upto = self._latest_version if bound is None else _last_version(bound)
         for files in self._versions(begin, upto=upto):
-            if files.describes_anew and (begin.version, begin.index) < (files.version, METADATA_CHANGE_INDEX):
+            if files.changes_metadata and (begin.version, begin.index) < (files.version, METADATA_CHANGE_INDEX):
                 return self._offset(files.version, METADATA_CHANGE_INDEX)
             first = files.first_after(begin.version, begin.index)
             behind = len(files.sizes) if bound is None else files.count_upto(bound.version, bound.index)
@@ -208,7 +208,7 @@ class StreamSource:
         return reached
 
     def _start(self) -> SourceOffset:
-        """Where a stream without a checkpoint begins."""
+        """The first position of a stream without a checkpoint."""
         options = self.options
         if options.starts_latest:
             return self._offset(self._latest_version + 1)
@@ -220,7 +220,7 @@ class StreamSource:
         return self._offset(self.snapshot.version, is_initial_snapshot=True)
 
     def _start_of_first(self, end: SourceOffset) -> SourceOffset:
-        """Where the first batch began, which no checkpoint says. A function of the options and its end alone."""
+        """The start of the first batch, which the checkpoint does not have. It follows from the options and the end."""
         if self.options.starts_latest:
             return end
         if self.options.has_start:
@@ -247,18 +247,18 @@ class StreamSource:
             properties=latest.properties,
         )
         bound = FeedBound(timestamp_ms=self._to_milliseconds(timestamp))
-        found = resolve_range(bound, None, search, allows_out_of_range=self._allows_out_of_range)
-        return latest.version + 1 if found is None else found.start
+        versions = resolve_range(bound, None, search, allows_out_of_range=self._allows_out_of_range)
+        return latest.version + 1 if versions is None else versions.start
 
     # The schema log.
 
     @property
     def _tracks(self) -> SchemaTracking | None:
-        """None as long as the log is empty, too."""
+        """The tracking; None without one, and while its log is empty."""
         return self._tracking if self._tracking is not None and self._tracking.is_begun else None
 
     def _begin_tracking(self, version: int, *, upto: int | None = None) -> None:
-        """The first entry, of the version where the stream begins; with `upto`, of a batch that was planned before."""
+        """Append the first entry, of the version where the stream begins or, for a batch planned earlier, of `upto`."""
         if self._tracking is None or self._tracking.is_begun:
             return
         first = self._snapshot_at(min(version, self._latest_version))
@@ -266,14 +266,14 @@ class StreamSource:
         later = self._commits(first.version + 1, upto=last)
         self._tracking.begin(first, later, version=last)
 
-    def _behind_change(self, position: SourceOffset) -> SourceOffset | None:
-        """Where the batch behind a change ends, in which nothing is; None at all other places."""
+    def _after_change(self, position: SourceOffset) -> SourceOffset | None:
+        """The end of the empty batch after a change of metadata; None at all other positions."""
         if self._tracks is None:
             return None
         if position.index == METADATA_CHANGE_INDEX:
             return dataclasses.replace(position, index=METADATA_CHANGED_INDEX)
         if position.index == METADATA_CHANGED_INDEX:
-            # The process died before `commit` came: Spark plans no batch that ends where it began, nor calls it again.
+            # The process ended before `commit` was called, and Spark neither calls it again nor plans an empty batch.
             self._tracks.evolve(*self._described_at(position.version), position.version)
         return None
 
@@ -281,7 +281,7 @@ class StreamSource:
         return described_in(next(iter(self._commits(version, upto=version))))
 
     def _check_start(self, begin: SourceOffset) -> None:
-        """Rows from before the columns were what they are now, once a run: later commits tell of changes themselves."""
+        """Check once in a run that rows with older columns can be read. Later changes are checked at their commits."""
         if self._start_checked or self._tracks is not None:
             return
         self._start_checked = True
@@ -295,14 +295,14 @@ class StreamSource:
         self._check_metadata(described, begin.version)
 
     def _check_metadata(self, metadata: Metadata, version: int) -> None:
-        """Whether the stream can go on behind this `metaData`, or from it on."""
+        """Raises where the stream cannot read rows with this `metaData`."""
         if self._tracks is None:
             self._columns.check(metadata, version)
         if self.options.read_change_feed:
             check_recorded(metadata, version, table=self._table)
 
     def _versions(self, begin: SourceOffset, *, upto: int) -> Iterator[VersionFiles]:
-        """What the versions from a position on have to be read, in order."""
+        """The files of the versions from a position on, in order."""
         first = begin.version
         if begin.is_initial_snapshot:
             yield self._snapshot_files(begin.version)
@@ -313,11 +313,11 @@ class StreamSource:
         if first > upto:
             return
         for commit in self._commits(first, upto=upto):
-            if self.options.read_change_feed and commit.version and redescribes_and_removes(commit):
+            if self.options.read_change_feed and commit.version and removes_rows_of_old_columns(commit):
                 self._columns.check_removed(self._snapshot_at(commit.version - 1).metadata, commit.version)
             files = files_of_commit(commit, self.options, self._check_metadata, table=self._table)
             if self._tracks is not None and self._tracks.changes(*described_in(commit), commit.version):
-                files = dataclasses.replace(files, describes_anew=True)
+                files = dataclasses.replace(files, changes_metadata=True)
             self._keep(files)
             yield files
 
@@ -329,7 +329,7 @@ class StreamSource:
         if self._initial is None or self._initial.version != version:
             snapshot = self._snapshot_at(version)
             if self._tracks is not None and version >= self._tracks.read_version:
-                # Nothing was read yet, and the table that is to be read first has other columns by now.
+                # Nothing was read yet, and the columns have changed since the entry.
                 self._tracks.evolve(snapshot.metadata, snapshot.protocol, version, replaces=True)
             self._initial = snapshot_files(version, snapshot.files.table, timestamp_ms=snapshot.timestamp_ms)
         return self._initial
@@ -346,9 +346,9 @@ class StreamSource:
             self._kept_count += len(files.sizes) + 1
 
     def _forget_before(self, version: int) -> None:
-        """Spark does not go back behind the start of a batch."""
-        for passed in [each for each in self._kept if each < version]:
-            self._kept_count -= len(self._kept.pop(passed).sizes) + 1
+        """Drop cached files before a version: Spark never goes back before the start of a batch."""
+        for older in [cached for cached in self._kept if cached < version]:
+            self._kept_count -= len(self._kept.pop(older).sizes) + 1
 
     def _offset(self, version: int, index: int = BASE_INDEX, *, is_initial_snapshot: bool = False) -> SourceOffset:
         return SourceOffset(
@@ -360,5 +360,5 @@ class StreamSource:
 
 
 def _last_version(end: SourceOffset) -> int:
-    """The newest version of which something lies before a position."""
+    """The newest version with a file before a position."""
     return end.version - 1 if end.index == BASE_INDEX else end.version

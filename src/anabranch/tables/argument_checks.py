@@ -1,10 +1,10 @@
-"""Arguments of `DeltaTable`'s methods, checked with the words of Delta's Python API."""
+"""Checks of the arguments of `DeltaTable`'s methods, with the messages of Delta's Python API."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 
-from anabranch.commands.merge.merge_source import MergeStatement
+from anabranch.commands.merge.merge_statement import MergeStatement
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.tables import CloneArgumentError
 
@@ -85,7 +85,7 @@ def condition_or_none(condition: str | Column | None, *, argument: str = "condit
 
 
 def merge_statement(source: DataFrame, condition: str | Column) -> MergeStatement:
-    """What a MERGE begins with, checked. Raises `TypeError` and `ValueError`, as Delta's API does."""
+    """A MERGE without clauses, checked. Raises `TypeError` and `ValueError`, as Delta's API does."""
     if source is None:
         raise ValueError("'source' in merge cannot be None")
     if not isinstance(source, DataFrame):

@@ -1,4 +1,4 @@
-"""Arguments of `DeltaTableBuilder`, checked with the words of Delta's Python API."""
+"""Checks of the arguments of `DeltaTableBuilder`, with the messages of Delta's Python API."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _identity(field: StructField, generator: IdentityGenerator, *, allow_explici
 
 
 def names(columns: tuple[Any, ...], message: str) -> tuple[str, ...]:
-    """Columns by name, one by one or in a list. Raises `TypeError` with the message."""
+    """The names of columns, which are given one by one or in a list. Raises `TypeError` with the message."""
     listed = tuple(columns[0]) if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
     return tuple(text(column, message) for column in listed)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
-from anabranch.commands.definition.create_table import CreationMode
+from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.errors.arguments import InvalidArgumentError
@@ -31,11 +31,11 @@ from anabranch.tables.table_operations import SessionTables, TableOperations
 
 
 class DeltaTable:
-    """A Delta table, found by path or by name.
+    """A Delta table, by path or by name.
 
     `toDF` follows the table, and its Columns can be used in conditions and values. For a client of `anabranch serve`
-    the methods run on the server. Each class method needs a session that knows Delta: it raises
-    `SessionNotEnabledError`, or for a client `ServerWithoutDeltaError`, where it does not.
+    the methods run on the server. The class methods need a session that knows Delta: otherwise they raise
+    `SessionNotEnabledError`, or for a client `ServerWithoutDeltaError`.
     """
 
     def __init__(self, table: TableOperations, *, alias: str | None = None) -> None:
@@ -78,7 +78,7 @@ class DeltaTable:
 
     @classmethod
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """A builder that creates a table, or replaces the one there is, keeping its history."""
+        """A builder that creates a table, or replaces an existing one, keeping its history."""
         return cls._builder(sparkSession, CreationMode.CREATE_OR_REPLACE)
 
     @classmethod
@@ -114,7 +114,7 @@ class DeltaTable:
         return DeltaTable(self._table, alias=aliasName)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """One row a commit, newest first; the last `limit` commits, or all that the log still has."""
+        """One row for each commit, newest first: the last `limit` commits, or all that are still in the log."""
         check_limit(limit)
         return self._table.history(limit)
 
@@ -130,10 +130,10 @@ class DeltaTable:
         self._table.generate(mode)
 
     def delete(self, condition: str | Column | None = None, *, conflictRetries: int | None = None) -> None:
-        """Remove the rows for which `condition` is true; all rows where there is none.
+        """Remove the rows for which `condition` is true, or all rows without one.
 
-        `conflictRetries` says how often the statement may be executed again after a conflict; by default
-        `spark.anabranch.conflictRetries` does. Raises the exceptions of `anabranch.exceptions`.
+        `conflictRetries` says how often the statement may be executed again after a conflict. The default is
+        `spark.anabranch.conflictRetries`. Raises the exceptions of `anabranch.exceptions`.
         """
         checked = condition_or_none(condition)
         self._table.delete(checked, alias=self._alias, conflict_retries=conflictRetries)
@@ -145,7 +145,7 @@ class DeltaTable:
         *,
         conflictRetries: int | None = None,
     ) -> None:
-        """Set columns of the rows for which `condition` is true; of all rows where there is none.
+        """Set columns of the rows for which `condition` is true, or of all rows without one.
 
         `set` maps columns, as `a` or `s.x`, to a Column or to SQL. `conflictRetries` is as in `delete`. Raises the
         exceptions of `anabranch.exceptions`.
@@ -154,17 +154,17 @@ class DeltaTable:
         self._table.update(values, checked, alias=self._alias, conflict_retries=conflictRetries)
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
-        """Say what rows of `source` do to this table: clauses of the builder, then `execute`.
+        """A builder for a MERGE of the rows of `source` into this table: add clauses, then call `execute`.
 
-        A row is matched where `condition` is true for it and a row of `source`; aliases of both tell their columns
-        apart.
+        A row is matched where `condition` is true for it and a row of `source`. Aliases distinguish the columns of
+        both.
         """
         return DeltaMergeBuilder(self._table, merge_statement(source, condition), alias=self._alias)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete files that neither the newest version needs nor any version within the retention.
 
-        `retentionHours` is by default the table's `delta.deletedFileRetentionDuration`. Gives back an empty frame.
+        `retentionHours` is by default the table's `delta.deletedFileRetentionDuration`. Returns an empty DataFrame.
         Raises `RetentionTooShortError` for less than the table's, `VacuumIncompleteError` where files could not be
         deleted.
         """
@@ -172,24 +172,24 @@ class DeltaTable:
         return self._table.vacuum(retentionHours)
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Let the table support the features that these versions imply; what it supports already stays.
+        """Add the features that these protocol versions imply; those that the table supports already stay.
 
-        Versions never get lower, so that asking for less does nothing. Raises `InvalidPropertyError`.
+        Versions never get lower: lower ones change nothing. Raises `InvalidPropertyError`.
         """
         check_type("readerVersion", readerVersion, int, "an integer")
         check_type("writerVersion", writerVersion, int, "an integer")
         self._table.upgrade_protocol(readerVersion, writerVersion)
 
     def addFeatureSupport(self, featureName: str) -> None:
-        """Let the table support a table feature. Raises `UnknownFeatureError`, `UnsupportedFeatureError`."""
+        """Add a table feature to the protocol. Raises `UnknownFeatureError`, `UnsupportedFeatureError`."""
         check_type("featureName", featureName, str, "a string")
         self._table.add_feature(featureName)
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Take a table feature out of the protocol, once what the table has of it is cleaned up.
+        """Remove a table feature from the protocol, after its uses are removed from the table.
 
-        Raises `FeatureDropError`, which says what has to be done first; with `truncateHistory` `FeatureInHistoryError`,
-        which says from when on it works; and `FeatureNotSupportedByTableError`.
+        Raises `FeatureDropError`, which says what to do first; with `truncateHistory` `FeatureInHistoryError`, which
+        says from when on it is possible; and `FeatureNotSupportedByTableError`.
         """
         check_type("featureName", featureName, str, "a string")
         if truncateHistory is not None:
@@ -197,33 +197,34 @@ class DeltaTable:
         self._table.drop_feature(featureName, truncate_history=bool(truncateHistory))
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Make the table what it was at that version, as a new version. One row of sizes and numbers of files.
+        """Restore the table to that version, by a new version. Returns one row of sizes and numbers of files.
 
-        No row comes back where the table is at that version. Raises `VersionNotFoundError`,
+        The result has no row where the table is at that version. Raises `VersionNotFoundError`,
         `RestoreFilesMissingError`, `RestoreBeyondRetentionError`, and the exceptions of `anabranch.exceptions`.
         """
         check_type("version", version, int, "an integer")
         return self._table.restore(TimeTravel(version=version))
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """As `restoreToVersion`, to the version of that time: `2024-01-31` or `2024-01-31 09:30:00`.
+        """Restore the table to the version of that time: `2024-01-31` or `2024-01-31 09:30:00`.
 
-        Raises besides `TimestampEarlierThanFirstCommitError`, `TimestampAfterLatestCommitError`.
+        It is like `restoreToVersion`, and also raises `TimestampEarlierThanFirstCommitError` and
+        `TimestampAfterLatestCommitError`.
         """
         check_type("timestamp", timestamp, str, "a string")
         return self._table.restore(TimeTravel(timestamp=timestamp))
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """Say how the files of the table are to be rewritten: `.where(…)`, then one of the `execute` methods."""
+        """A builder for OPTIMIZE: `.where(…)`, then one of the `execute` methods."""
         return DeltaOptimizeBuilder(self._table)
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
     ) -> DeltaTable:
-        """A new table that begins with the files of this one, where they are, and the new table.
+        """Create a table whose first files are those of this table, in their folder. Returns the new table.
 
-        `target` is an absolute path or a name; only `isShallow=True` is there. With `replace`, a table that is there
-        becomes the clone. `properties` go before those of this table. Raises `DeepCloneError`,
+        `target` is an absolute path or a name; only `isShallow=True` is supported. With `replace`, an existing table
+        becomes the clone. `properties` take precedence over those of this table. Raises `DeepCloneError`,
         `TableAlreadyExistsError`, `CloneOntoItselfError`.
         """
         return self._clone(TimeTravel(), target, isShallow, replace, properties)
@@ -236,7 +237,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """As `clone`, of this table as it was at that version."""
+        """Clone this table at that version; see `clone`."""
         check_clone_argument("version", version, int)
         return self._clone(TimeTravel(version=version), target, isShallow, replace, properties)
 
@@ -248,7 +249,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """As `clone`, of this table as it was at that time."""
+        """Clone this table at that time; see `clone`."""
         if not isinstance(timestamp, datetime):
             check_clone_argument("timestamp", timestamp, str)
         return self._clone(TimeTravel(timestamp=timestamp), target, isShallow, replace, properties)
@@ -262,9 +263,9 @@ class DeltaTable:
 
 
 class DeltaTableBuilder:
-    """Says step by step what table to create or replace; `execute` does it.
+    """The definition of a table to create or replace, step by step. `execute` creates it.
 
-    It needs a name or a location, or both.
+    A name or a location is required; both are possible.
     """
 
     def __init__(self, tables: SessionTables, mode: CreationMode, table_class: type[DeltaTable]) -> None:
@@ -290,7 +291,7 @@ class DeltaTableBuilder:
         return self
 
     def comment(self, comment: str) -> DeltaTableBuilder:
-        """What the table is about."""
+        """The description of the table."""
         self._comment = text(comment, "Table comment must be str.")
         return self
 
@@ -303,7 +304,7 @@ class DeltaTableBuilder:
         generatedByDefaultAs: IdentityGenerator | None = None,
         comment: str | None = None,
     ) -> DeltaTableBuilder:
-        """One more column, after those there are."""
+        """Add a column after the others."""
         by_default = generatedByDefaultAs
         self._fields.append(
             column(colName, dataType, nullable, always=generatedAlwaysAs, by_default=by_default, comment=comment)
@@ -311,12 +312,12 @@ class DeltaTableBuilder:
         return self
 
     def addColumns(self, cols: StructType | list[StructField]) -> DeltaTableBuilder:
-        """Columns of an existing schema, after those there are."""
+        """Add the columns of an existing schema after the others."""
         self._fields += columns_of(cols)
         return self
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
-        """The columns whose values the files are kept apart by."""
+        """The partition columns: a file has rows with the same values of these."""
         self._partition_columns = names(cols, "Partitioning column must be str.")
         return self
 
@@ -332,7 +333,7 @@ class DeltaTableBuilder:
         return self
 
     def execute(self) -> DeltaTable:
-        """Create or replace the table, and give it back."""
+        """Create or replace the table, and return it."""
         definition = TableDefinition(
             schema=StructType(self._fields),
             partition_columns=self._partition_columns,

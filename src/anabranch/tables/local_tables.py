@@ -10,11 +10,11 @@ from pyspark.sql.types import StructType
 from anabranch.commands.clone.clone_definition import delta_source
 from anabranch.commands.clone.clone_table import clone_target, shallow_clone
 from anabranch.commands.convert.convert_table import convert_to_delta
-from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.create.create_table import CreationMode, create_table
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.describe.describe_table import describe_detail, describe_history
 from anabranch.commands.drop_feature.drop_feature import alter_add_feature, alter_drop_feature, alter_upgrade_protocol
-from anabranch.commands.merge.merge_source import DeleteClause, MergeClause, MergeStatement, UpdateClause
+from anabranch.commands.merge.merge_statement import DeleteClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.optimize.optimize_command import optimize_frame
 from anabranch.commands.other_formats.symlink_manifests import generate
 from anabranch.commands.path_suffixes import TimeTravel
@@ -67,7 +67,7 @@ class LocalTables:
         identifier = parse_identifier(name)
         if isinstance(identifier, PathIdentifier):
             if location not in {None, identifier.path}:
-                problem = f"the name says {identifier.path}"
+                problem = f"the table is named by the path {identifier.path}"
                 raise InvalidArgumentError(argument="location", value=str(location), problem=problem)
             return table_at(self._session, identifier.path)
         return table_to_create(self._session, identifier, location=location, replaces=mode.replaces)
@@ -86,7 +86,7 @@ class LocalTable:
         self._schema_string = ""
 
     def rows(self, alias: str | None) -> DataFrame:
-        """The newest rows.
+        """The rows of the newest version.
 
         They are one frame for as long as the table has the same columns, so that Columns taken from it can be used in
         conditions and values.
@@ -95,7 +95,7 @@ class LocalTable:
         if self._frame is None or schema_string != self._schema_string:
             self._frame = rows_by_spark(self._spark, self._table)
             self._schema_string = schema_string
-        # A frame that has run once keeps the rows of then; another over the same columns follows the table.
+        # A frame that has run once keeps its rows; a copy with the same columns reads the newest version.
         frame = copy_of_frame(self._frame)
         return frame if alias is None else frame.alias(alias)
 
@@ -169,7 +169,7 @@ class LocalTable:
 
 
 def rows_by_spark(spark: SparkSession, table: TableRef) -> DataFrame:
-    """The newest rows, as Spark finds the table."""
+    """The newest rows, in a plan that Spark makes from the path or the name."""
     if table.entry is None:
         return spark.read.format("delta").options(**dict(table.storage)).load(table.path)
     return spark.table(table.entry.full_name.quoted)

@@ -7,7 +7,7 @@ import dataclasses
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.merge.merge_source import (
+from anabranch.commands.merge.merge_statement import (
     ChangeClause,
     DeleteClause,
     InsertClause,
@@ -26,7 +26,7 @@ MERGED = StructType(
 
 
 class DeltaMergeBuilder:
-    """Says clause by clause what a MERGE does; `execute` does it. `DeltaTable.merge` gives one.
+    """The clauses of a MERGE; `execute` runs it. `DeltaTable.merge` returns one.
 
     A row of the table is *matched* where the condition of the merge is true for it and a row of the source. Of the
     clauses of one kind, the first whose condition is true for a row applies to it, so that their order matters and
@@ -59,20 +59,20 @@ class DeltaMergeBuilder:
     ) -> DeltaMergeBuilder:
         """Insert a row for each row of the source that matches none.
 
-        `values` maps columns to a Column or to SQL, of the source's columns alone. Columns that are left out get
-        their default, or NULL.
+        `values` maps columns to a Column or to SQL, which can only use columns of the source. Columns that are left out
+        get their default, or NULL.
         """
         checked = column_values(values, argument="'values' in whenNotMatchedInsert")
         return self._not_matched(InsertClause(condition=condition_or_none(condition), values=checked))
 
     def whenNotMatchedInsertAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
-        """Insert each row of the source that matches none, column by column of the same name."""
+        """Insert all rows of the source that match none, with the values of the columns of the same names."""
         return self._not_matched(InsertClause(condition=condition_or_none(condition), values=None))
 
     def whenNotMatchedBySourceUpdate(
         self, condition: str | Column | None = None, set: ColumnMapping | None = None
     ) -> DeltaMergeBuilder:
-        """Set columns of rows that no row of the source matches; of the table's columns alone."""
+        """Set columns of rows that no row of the source matches. Values can only use columns of the table."""
         values = column_values(set, argument="'set' in whenNotMatchedBySourceUpdate")
         return self._by_source(UpdateClause(condition=condition_or_none(condition), values=values))
 
@@ -81,14 +81,14 @@ class DeltaMergeBuilder:
         return self._by_source(DeleteClause(condition=condition_or_none(condition)))
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
-        """Let the table gain columns and fields of the source that a clause sets."""
+        """Add columns and fields of the source that a clause sets to the table."""
         return self._with(dataclasses.replace(self._statement, evolves=True))
 
     def execute(self, *, conflictRetries: int | None = None) -> DataFrame:
-        """Merge, and say in one row how many rows were affected: updated, deleted and inserted.
+        """Merge. Returns one row with the numbers of affected, updated, deleted and inserted rows.
 
-        `conflictRetries` says how often the statement may be executed again after a conflict; by default
-        `spark.anabranch.conflictRetries` does. Raises the errors of `anabranch.errors.dml` and the exceptions of
+        `conflictRetries` says how often the statement may be executed again after a conflict. The default is
+        `spark.anabranch.conflictRetries`. Raises the errors of `anabranch.errors.dml` and the exceptions of
         `anabranch.exceptions`.
         """
         return self._table.merge(self._statement, alias=self._alias, conflict_retries=conflictRetries)

@@ -1,6 +1,6 @@
-"""Tables of a client of Spark Connect: what is done is a message to the server, and runs there.
+"""Tables of a client of Spark Connect: operations are messages to the server, which runs them.
 
-The client needs no access to the tables' storage. Imported for such sessions alone.
+The client needs no access to the tables' storage. The module is imported for such sessions alone.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.connect.plan import LogicalPlan, SubqueryAlias
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.commands.definition.create_table import CreationMode
+from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.merge.merge_source import DeleteClause, MergeClause, MergeStatement, UpdateClause
+from anabranch.commands.merge.merge_statement import DeleteClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.optimize.optimize_metrics import RESULT as OPTIMIZED
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import RESULT as RESTORED
@@ -28,7 +28,7 @@ from anabranch.tables.merge_builder import MERGED
 
 
 class MessageTables:
-    """The tables that a client's server has for it."""
+    """The tables of the server of a client."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -41,8 +41,8 @@ class MessageTables:
         return self._table(message("DeltaTable", table_or_view_name=name))
 
     def is_table(self, path: str) -> bool:
-        ((is_there,),) = self._sender.rows(message("IsDeltaTable", path=path))
-        return bool(is_there)
+        ((exists,),) = self._sender.rows(message("IsDeltaTable", path=path))
+        return bool(exists)
 
     def converted(self, identifier: str, partition_schema: StructType | None) -> MessageTable:
         schema = None if partition_schema is None else self._sender.data_type(partition_schema)
@@ -95,7 +95,7 @@ class MessageTable:
         self._sender = MessageSender(spark)
         self._reference = reference
         self._scans: dict[str | None, LogicalPlan] = {None: MessageRelation(message("Scan", table=reference))}
-        """By alias. Columns of a frame belong to the plan that it was made of, so each plan is kept."""
+        """Plans by alias. Columns of a frame belong to its plan, so all plans are kept."""
 
     def rows(self, alias: str | None) -> DataFrame:
         return self._sender.frame(self._scan(alias))

@@ -8,29 +8,31 @@ from anabranch.tables.table_operations import TableOperations
 
 
 class DeltaOptimizeBuilder:
-    """What OPTIMIZE is to do: made by `DeltaTable.optimize()`, run by one of the `execute` methods."""
+    """The options of an OPTIMIZE: made by `DeltaTable.optimize()`, run by one of the `execute` methods."""
 
     def __init__(self, table: TableOperations, *, predicates: tuple[str, ...] = ()) -> None:
         self._table = table
         self._predicates = predicates
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
-        """Only the partitions for which the condition is true; it may name partition columns alone."""
+        """Rewrite only the partitions for which the condition is true. It can use partition columns alone."""
         if type(partitionFilter) is not str:
             raise TypeError(f"Partition filter must be str. Found {partitionFilter} with type {type(partitionFilter)}")
         return DeltaOptimizeBuilder(self._table, predicates=(*self._predicates, partitionFilter))
 
     def executeCompaction(self) -> DataFrame:
-        """Put small files together. One row: `path` and `metrics`.
+        """Compact small files. Returns one row: `path` and `metrics`.
 
-        Raises `NonPartitionColumnError` and the other errors of `errors.optimize`; never a conflict.
+        Raises `NonPartitionColumnError` and the other errors of `errors.maintenance`; never a conflict.
         """
         return self._table.optimize(self._predicates, [])
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
-        """Write all rows anew, so that rows alike in these columns lie together. One row: `path` and `metrics`.
+        """Rewrite all rows, so that similar values of these columns are in the same files.
 
-        Raises the errors of `errors.optimize` for columns that cannot be ordered by; never a conflict.
+        Returns one row: `path` and `metrics`.
+
+        Raises the errors of `errors.maintenance` for columns that cannot be ordered by; never a conflict.
         """
         columns = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
         names: list[str] = []

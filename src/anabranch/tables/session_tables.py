@@ -1,4 +1,4 @@
-"""Which tables a session has: its own, or those of the server that it is a client of."""
+"""The tables of a session: its own, or those of its server for a client of Spark Connect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anabranch.tables.table_operations import SessionTables
 
 
 def tables_of(spark: SparkSession) -> SessionTables:
-    """Raises `SessionNotEnabledError`, and for a client `ServerWithoutDeltaError`."""
+    """The tables of the session. Raises `SessionNotEnabledError`, and for a client `ServerWithoutDeltaError`."""
     if answers_messages(spark):
         from anabranch.tables.message_tables import MessageTables  # noqa: PLC0415 - needs packages of Spark Connect
 

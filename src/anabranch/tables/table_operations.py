@@ -1,6 +1,6 @@
-"""What `DeltaTable` needs of a session: `local_tables` does it by plans, `message_tables` by messages to a server.
+"""The interface below `DeltaTable`: `local_tables` implements it by plans, `message_tables` by messages to a server.
 
-Arguments were checked before. Errors are those that the methods of `DeltaTable` name.
+Arguments are checked before. Errors are those that the methods of `DeltaTable` name.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
-from anabranch.commands.definition.create_table import CreationMode
+from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.merge.merge_source import MergeStatement
+from anabranch.commands.merge.merge_statement import MergeStatement
 from anabranch.commands.path_suffixes import TimeTravel
 
 
@@ -21,7 +21,7 @@ class TableOperations(Protocol):
     """One existing table."""
 
     def rows(self, alias: str | None) -> DataFrame:
-        """The newest rows, under a name if there is one. Columns of it can be used in conditions and values."""
+        """The newest rows, with the alias. Columns of the frame can be used in conditions and values."""
 
     def history(self, limit: int | None) -> DataFrame: ...
 
@@ -77,4 +77,4 @@ class SessionTables(Protocol):
     def created(
         self, name: str | None, location: str | None, definition: TableDefinition, mode: CreationMode
     ) -> TableOperations:
-        """The table, created or replaced or as it was, as `mode` says."""
+        """The table, which is created, replaced or left as it is, by `mode`."""

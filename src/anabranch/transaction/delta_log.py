@@ -1,4 +1,4 @@
-"""A table as something to begin transactions on."""
+"""A Delta table in a log store, on which transactions begin."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ DEFAULT_BOUNDS = RetryLimits()
 
 
 class DeltaLog:
-    """One table, be it there already or not. Any number of threads may use it.
+    """One table, which may not exist yet. It is thread-safe.
 
-    `random` names transactions and spreads retries. Outside of tests it is a `random.SystemRandom`: two
-    processes that share a seed, as after a fork, would take each other's commits for their own.
-    `after_commit` is the upkeep of the log; without it, checksums and checkpoints are written. `landed` is called
-    with the version after each commit, and raises nothing.
+    `random` makes the ids of transactions and the pauses between retries. Outside of tests it is a
+    `random.SystemRandom`: two processes that share a seed, as after a fork, would take each other's commits for their
+    own. `after_commit` is the upkeep of the log after each commit; by default, that of `standard_upkeep`. `landed` is
+    called with the version after each commit, and must not raise.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class DeltaLog:
         self.store = store
         self.snapshots = snapshots or SnapshotCache(store, clock)
         self.compacting = threading.Lock()
-        """Held by who compacts the table unasked, so that the threads of one process do not all do the same."""
+        """Held during auto-compaction, so that the threads of one process do not compact the same files at once."""
         self._landed = landed
         self._after_commit = after_commit or standard_upkeep(store, clock, random)
         self._context = CommitContext(
@@ -71,7 +71,7 @@ class DeltaLog:
         return self.store.root
 
     def begin(self, operation: Operation, *, describe_rows: DescribeRows | None = None) -> Transaction:
-        """A transaction on the newest version, or on nothing where there is no table: its commit creates it."""
+        """A transaction on the newest version. Where the table does not exist, its commit creates the table."""
         return self.begin_at(operation, snapshot=self.snapshots.latest_or_none(), describe_rows=describe_rows)
 
     def begin_at(
@@ -79,9 +79,9 @@ class DeltaLog:
     ) -> Transaction:
         """A transaction on a version that was read before.
 
-        `describe_rows` tells rows by their values in the message of a conflict.
+        `describe_rows` formats rows by their values for the message of a conflict.
         """
-        # What it has read of vectors is dropped with the transaction.
+        # Deletion vectors are cached for one transaction, and released with it.
         vectors = StoredVectors(self.store, self._context.random)
         context = dataclasses.replace(self._context, vectors=vectors)
         return Transaction(
@@ -89,11 +89,11 @@ class DeltaLog:
             snapshot=snapshot,
             txn_id=random_uuid(self._context.random),
             vectors=vectors,
-            commit_with_retries=lambda proposal: self._commit_with_retries(proposal, snapshot, context),
+            commit_proposal=lambda proposal: self._commit_proposal(proposal, snapshot, context),
             describe_rows=describe_rows,
         )
 
-    def _commit_with_retries(
+    def _commit_proposal(
         self, proposal: ProposedCommit, snapshot: Snapshot | None, context: CommitContext
     ) -> CommittedVersion | None:
         committed = commit_with_retries(proposal, read=latest_state_at(snapshot, table=self.root), context=context)
@@ -103,12 +103,12 @@ class DeltaLog:
         if self._landed is not None:
             self._landed(version.version)
         if committed.interrupt is not None:
-            committed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} had landed by then.")
+            committed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} was already committed.")
             raise committed.interrupt
         try:
             self._after_commit.run(version)
         except KeyboardInterrupt as interrupt:
-            interrupt.add_note(f"anabranch: version {version.version} of {self.root} had landed before.")
+            interrupt.add_note(f"anabranch: version {version.version} of {self.root} was already committed.")
             raise
         return version
 

@@ -1,4 +1,4 @@
-"""What a transaction wants to add to the log, before it is known where it will stand."""
+"""What a transaction wants to add to the log, before its version is known."""
 
 from __future__ import annotations
 
@@ -24,31 +24,30 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.property_table import IsolationLevel
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.conflicts.rebase_report import Reconciliation
 from anabranch.transaction.read_set import DescribeRows, FileKey, ReadSet
 from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
 
-# What a commit says of itself in `commitInfo`. See "Commit Provenance Information".
+# How a commit describes itself in `commitInfo`. See "Commit Provenance Information".
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What is being done, in Delta's words."""
+    """The operation of a commit as `commitInfo` names it."""
 
     name: str
     """`WRITE`, `DELETE`, `CREATE TABLE` …"""
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     user_metadata: str | None = None
     user: str | None = None
-    """Who does it."""
+    """The user who runs the operation."""
 
     def encoded_parameters(self) -> dict[str, str]:
-        """Parameters as the log holds them: a text as it is, anything else as the text of its JSON."""
+        """The parameters as the log holds them: a string unchanged, any other value as JSON."""
         return {name: _as_text(value) for name, value in self.parameters.items() if value is not None}
 
 
 def encoded_metrics(metrics: Mapping[str, int | str]) -> dict[str, str]:
-    """Metrics as the log holds them."""
+    """The metrics as the log holds them."""
     return {name: str(value) for name, value in metrics.items()}
 
 
@@ -57,57 +56,57 @@ def _as_text(value: Any) -> str:
 
 
 ConflictsWith = Callable[[Commit], str | None]
-"""What in a commit that landed first makes ours wrong, in words; None where nothing does."""
+"""Returns why a commit that landed first makes ours wrong, as text; None where it does not."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bin:
-    """Files whose rows were written together into others, by a commit that changes no row.
+    """Files whose rows a commit that changes no row has rewritten together into other files.
 
-    It stands for itself: left out of the commit, it leaves its sources as they are.
+    A bin is independent of the others: left out of the commit, its sources stay in the table unchanged.
     """
 
     sources: frozenset[FileKey]
     outputs: frozenset[str]
-    """Paths as in the log. No other bin writes them."""
+    """Paths as in the log. No other bin writes these files."""
     metrics: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Its share of the commit's metrics."""
+    """The part of the commit's metrics that counts this bin."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ProposedCommit:
     """The actions of a commit, and what they depend on.
 
-    What follows from the version is not in it: `commitInfo`, ids of new rows, timestamps. They are worked
-    out for each attempt, so that a proposal stays true wherever it lands. Rebasing makes a new proposal.
+    `commitInfo`, the ids of new rows and timestamps follow from the version and are not part of it. They are computed
+    for each attempt, so a proposal is valid at any version. Rebasing makes a new proposal.
     """
 
     txn_id: str
-    """In the log once, whatever storage does: by it we know our own commit again."""
+    """Unique in the log, also when storage retries a write: a writer recognizes its own commit by it."""
     operation: Operation
     metrics: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
     tags: Mapping[str, str] = dataclasses.field(default_factory=dict)
     read_version: int
-    """-1 where there was no table."""
+    """-1 where the table did not exist."""
     isolation: IsolationLevel | None
     """None for a commit that changes no row."""
     reads: ReadSet
     actions: tuple[Action, ...]
     deleted_rows: Mapping[FileKey, BitMap64 | None] = dataclasses.field(default_factory=dict)
-    """The rows it newly hides, by the files as they were read; None for all rows that a file showed. `actions`
-    has a remove for each of these files, and an add under the same path where rows are left. A file that is
-    removed and not named here was rewritten: its rows cannot be told apart."""
+    """The rows that it newly hides, by file as it was read; None for all visible rows of a file. `actions` has a
+    remove for each of these files, and an add under the same path where rows are left. A file that is removed and
+    missing here was rewritten: which of its rows were deleted is not known."""
     bins: tuple[Bin, ...] = ()
-    """For a commit that changes no row: the parts that it may do without."""
+    """For a commit that changes no row: its parts, each of which it can leave out."""
     describe_rows: DescribeRows | None = None
-    """Tells rows in conflict by their values."""
+    """Formats rows in conflict by their values."""
     conflicts_with: ConflictsWith | None = None
-    """Asked of every winner, beside all other checks: for a commit that is right only as long as nobody does a
-    certain thing, such as using the feature that it drops."""
+    """Called for every winner, in addition to all other checks. For a commit that is right only as long as no other
+    commit does a certain thing, such as using the feature that it drops."""
     edited_properties: frozenset[str] | None = None
-    """For a statement whose metadata is what it read but for single things, which it would change the same way on
-    another version: the properties that it states, and `comment` where it states the table's. None for one that says
-    what the whole description is, as REPLACE and RESTORE do."""
+    """For a statement that edits single parts of the metadata it read, and would edit them the same way on another
+    version: the properties that it sets, and `comment` where it sets the table's. None for a statement that replaces
+    the whole description, as REPLACE and RESTORE do."""
 
     def __post_init__(self) -> None:
         assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"
@@ -122,7 +121,7 @@ class ProposedCommit:
 
     @cached_property
     def removed_files(self) -> dict[FileKey, RemoveFile]:
-        """By what each removes."""
+        """The remove actions by the key of the file that each removes."""
         return {remove.key: remove for remove in self.removes}
 
     @property
@@ -139,14 +138,14 @@ class ProposedCommit:
 
     @cached_property
     def set_transactions(self) -> dict[str, SetTransaction]:
-        """By application id."""
+        """The transaction identifiers by application id."""
         return {action.app_id: action for action in self.actions if isinstance(action, SetTransaction)}
 
     @cached_property
     def domain_metadata(self) -> dict[str, DomainMetadata]:
-        """By domain, but for the row ids, which every attempt works out anew."""
-        found = (action for action in self.actions if isinstance(action, DomainMetadata))
-        return {action.domain: action for action in found if action.domain != ROW_TRACKING_DOMAIN}
+        """The domain actions by domain, without that of the row ids, which every attempt computes."""
+        domains = (action for action in self.actions if isinstance(action, DomainMetadata))
+        return {action.domain: action for action in domains if action.domain != ROW_TRACKING_DOMAIN}
 
     @cached_property
     def changes_data(self) -> bool:
@@ -155,53 +154,53 @@ class ProposedCommit:
 
     @cached_property
     def is_blind_append(self) -> bool:
-        """Whether it only adds rows and read none to make them. True also for a commit without files."""
+        """Whether the commit only adds rows and read none to make them. True also for a commit without files."""
         only_adds = not self.removes and not any(isinstance(action, AddCDCFile) for action in self.actions)
         return only_adds and not self.reads.reads_rows and all(add.data_change for add in self.adds)
 
     def without(self, *dropped: Action | None) -> ProposedCommit:
-        """The same commit less some of its actions."""
-        gone = {id(action) for action in dropped if action is not None}
-        if not gone:
+        """The same commit without some of its actions."""
+        dropped_ids = {id(action) for action in dropped if action is not None}
+        if not dropped_ids:
             return self
-        return dataclasses.replace(self, actions=tuple(action for action in self.actions if id(action) not in gone))
+        kept = tuple(action for action in self.actions if id(action) not in dropped_ids)
+        return dataclasses.replace(self, actions=kept)
 
-    def reconciled(self, how: Reconciliation) -> ProposedCommit:
-        """The same commit, which tells how it came to be as it is."""
-        found = how.tags()
-        return dataclasses.replace(self, tags={**self.tags, **found}) if found else self
+    def with_tags(self, tags: Mapping[str, str]) -> ProposedCommit:
+        """The same commit, with these tags beside its own in `commitInfo`."""
+        return dataclasses.replace(self, tags={**self.tags, **tags}) if tags else self
 
-    def less(self, dropped: tuple[Bin, ...]) -> ProposedCommit:
+    def without_bins(self, dropped: tuple[Bin, ...]) -> ProposedCommit:
         """The same commit without these bins."""
         if not dropped:
             return self
-        sources = {key for left_out in dropped for key in left_out.sources}
-        outputs = {path for left_out in dropped for path in left_out.outputs}
+        sources = {key for dropped_bin in dropped for key in dropped_bin.sources}
+        outputs = {path for dropped_bin in dropped for path in dropped_bin.outputs}
         metrics = dict(self.metrics)
-        for left_out in dropped:
-            for name, amount in left_out.metrics.items():
+        for dropped_bin in dropped:
+            for name, amount in dropped_bin.metrics.items():
                 metrics[name] = int(metrics.get(name, 0)) - amount
-        gone = [
+        actions = [
             *(remove for remove in self.removes if remove.key in sources),
             *(add for add in self.adds if add.path in outputs),
         ]
-        kept = tuple(found for found in self.bins if found not in dropped)
-        return dataclasses.replace(self.without(*gone), metrics=metrics, bins=kept)
+        kept = tuple(kept_bin for kept_bin in self.bins if kept_bin not in dropped)
+        return dataclasses.replace(self.without(*actions), metrics=metrics, bins=kept)
 
 
-# Writes that an application numbers, so that doing one again does nothing. See "Transaction Identifiers".
+# Writes that an application numbers, so that repeating one has no effect. See "Transaction Identifiers".
 
 
 def already_written(snapshot: Snapshot | None, *, app_id: str, version: int) -> bool:
     """Whether the table has this write of the application, or a later one.
 
-    The loop asks again of every commit that lands meanwhile: see `conflict_checks.application_ids`.
+    The commit loop checks it for every later commit, too: see `conflict_checks.application_ids`.
     """
-    found = None if snapshot is None else snapshot.set_transactions.get(app_id)
-    return found is not None and found.version >= version
+    progress = None if snapshot is None else snapshot.set_transactions.get(app_id)
+    return progress is not None and progress.version >= version
 
 
-# How strictly a commit must fit behind those that landed first.
+# The isolation level of a commit.
 
 
 SNAPSHOT_ISOLATION = "SnapshotIsolation"
@@ -210,13 +209,13 @@ SNAPSHOT_ISOLATION = "SnapshotIsolation"
 def changes_no_row(actions: Sequence[Action]) -> bool:
     """Whether a commit only rearranges rows, as OPTIMIZE does.
 
-    Nothing that such a commit has read can make it wrong, as long as the files it replaces are still there.
+    No change of the rows that such a commit has read makes it wrong, as long as the files it replaces still exist.
     """
     files = [action for action in actions if isinstance(action, AddFile | RemoveFile)]
     describes_table = any(isinstance(action, Metadata | Protocol) for action in actions)
     return bool(files) and not describes_table and not any(file.data_change for file in files)
 
 
-def written_level(level: IsolationLevel | None) -> str:
-    """As `commitInfo.isolationLevel` spells it; None for a commit that changes no row."""
+def isolation_level_text(level: IsolationLevel | None) -> str:
+    """The level as `commitInfo.isolationLevel` spells it. `level` is None for a commit that changes no row."""
     return SNAPSHOT_ISOLATION if level is None else level.value

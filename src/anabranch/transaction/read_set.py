@@ -1,4 +1,4 @@
-"""What a transaction has looked at, from which follows what may not change under it."""
+"""What a transaction has read, which decides what other commits may not change before it commits."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ class RowsOfFile:
 
     file: AddFile
     positions: BitMap64 | None
-    """From zero, none of them hidden by the file's vector. None stands for all that the vector leaves."""
+    """Counted from 0, none of them hidden by the file's vector. None means all visible rows of the file."""
 
 
 EvaluateRows = Callable[[Sequence[RowsOfFile]], Sequence[BitMap64 | None]]
-"""For each entry, which of its rows satisfy a condition; None where that cannot be told."""
+"""Returns for each entry which of its rows satisfy a condition; None where that cannot be evaluated."""
 
 DescribeRows = Callable[[Sequence[RowsOfFile]], Sequence[str]]
-"""These rows by their values, as `id = 5, name = 'x'`, one text a row. They were live once, and their files may be
-gone; it may raise whatever comes of that."""
+"""Formats these rows by their values, as `id = 5, name = 'x'`, one text for each row. The rows were live once; their
+files may have been deleted since, and then it may raise any exception."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scan:
-    """One look at the table: the rows it asked for, and the files it opened to find them.
+    """One read of the table: the rows that it selected, and the files that it opened to find them.
 
     Every row of the snapshot for which `predicate` is true is in one of `files`.
     """
 
     predicate: Predicate
     files: FileMask | frozenset[FileKey] | None
-    """None stands for all files of the snapshot."""
+    """None means all files of the snapshot."""
     rows: Mapping[FileKey, BitMap64] | None = None
-    """The rows that satisfied the condition, by file; a file that is left out holds none. None where they are
-    not known, as for a condition that is not deterministic: then every row of `files` counts."""
-    again: EvaluateRows | None = None
-    """Asks the very same condition of other rows: with clock, session and, for MERGE, the source as they were
-    when the table was read. None where it cannot be asked."""
+    """The rows that satisfied the condition, by file; a file that is missing has none. None where the rows are not
+    known, as for a condition that is not deterministic: then every row of `files` counts."""
+    reevaluate: EvaluateRows | None = None
+    """Evaluates the same condition for other rows: with clock, session and, for MERGE, the source as they were
+    when the table was read. None where it cannot be evaluated again."""
 
     @property
     def reads_everything(self) -> bool:
-        """Whether any row at all may matter to it."""
+        """Whether any row of the table may satisfy the condition."""
         return self.predicate == TRUE or is_opaque(self.predicate)
 
 
@@ -60,11 +60,11 @@ WHOLE_TABLE = Scan(predicate=TRUE, files=None)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadSet:
-    """Everything that a transaction has looked at."""
+    """Everything that a transaction has read."""
 
     scans: tuple[Scan, ...] = ()
     application_ids: frozenset[str] = frozenset()
-    """Applications whose progress was looked up."""
+    """Applications whose progress was read."""
 
     @property
     def reads_rows(self) -> bool:

@@ -1,7 +1,7 @@
-"""Doing a whole statement again that lost to a conflict, for users who ask for it.
+"""A statement that lost to a conflict is executed again, for users who have enabled it.
 
-It is another transaction, which reads the version that made the first one wrong. So whatever lands is as if
-nobody had been in the way, and the statement need not know that it is done again.
+Each execution is a transaction of its own, which reads the version that the execution before conflicted with. So the
+result is the same as without a conflict, and the statement need not know that it is a repetition.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ RE_EXECUTIONS_METRIC = "numReExecutions"
 FIRST_WAIT_MS_MAX = 100.0
 WAIT_MS_MAX = 5_000.0
 
-MENDED_BY_READING_AGAIN = (
+RETRYABLE_CONFLICTS = (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
     ConcurrentDeleteDeleteException,
     MetadataChangedException,
     ProtocolChangedException,
 )
-"""Not among them: progress of one application, where the other run may be this very write, and a commit that lost
-thousands of races without a conflict."""
+"""Conflicts that another execution on the newest version can resolve. Two are missing on purpose: progress of the same
+application, where the other run may be this very write, and a commit that lost thousands of attempts without a
+conflict."""
 
 T = TypeVar("T")
 
@@ -48,38 +49,39 @@ class Attempt:
 
     number: int = 1
     lost_to: tuple[int, ...] = ()
-    """The version that each execution before this one lost to, oldest first, as far as a single one did."""
+    """The versions that earlier executions conflicted with, oldest first. An execution that lost for another reason
+    than a single version has no entry."""
 
     def metrics(self) -> dict[str, int]:
-        """For `operationMetrics` of the commit: nothing where it is the first."""
+        """The metrics for `operationMetrics` of the commit; empty for the first execution."""
         return {RE_EXECUTIONS_METRIC: self.number - 1} if self.number > 1 else {}
 
     def tags(self) -> dict[str, str]:
-        """For `commitInfo.tags`."""
+        """The tags for `commitInfo.tags`; empty for the first execution."""
         return {LOST_TO_TAG: ",".join(map(str, self.lost_to))} if self.lost_to else {}
 
     def after(self, conflict: DeltaConcurrentModificationException) -> Attempt:
-        """The execution after one that ended so."""
+        """The execution after this one, which ended with `conflict`."""
         version = () if conflict.version is None else (conflict.version,)
         return Attempt(number=self.number + 1, lost_to=self.lost_to + version)
 
 
-def re_executed(
+def execute_with_retries(
     run: Callable[[Attempt], T], *, retries_max: int, random: random.Random, sleep: Callable[[float], None]
 ) -> T:
-    """What `run` returns, executed again after a conflict, at most `retries_max` times.
+    """Execute `run`, after a conflict again, at most `retries_max` times more, and return its result.
 
     `run` must begin by reading the table's newest version, and leave nothing behind when it raises a conflict.
     Between executions it pauses for a random time that may grow; `sleep` takes milliseconds, as `Clock.sleep_ms`
-    does. Raises the conflict of the last execution, and whatever else `run` raises at once.
+    does. Raises the conflict of the last execution, and at once any other exception of `run`.
     """
     assert retries_max >= 0
     attempt = Attempt()
     while True:
         try:
             return run(attempt)
-        except MENDED_BY_READING_AGAIN as conflict:
-            if attempt.number > retries_max or not is_mended_by_reading_again(conflict):
+        except RETRYABLE_CONFLICTS as conflict:
+            if attempt.number > retries_max or not is_retryable(conflict):
                 _note_executions(conflict, attempt)
                 raise
             LOGGER.info(
@@ -95,12 +97,12 @@ def re_executed(
             attempt = attempt.after(conflict)
 
 
-def is_mended_by_reading_again(conflict: DeltaConcurrentModificationException) -> bool:
+def is_retryable(conflict: DeltaConcurrentModificationException) -> bool:
     """Whether the statement, executed again, does what its user meant.
 
-    Another table in the place of ours is for the user to look at.
+    If the table was replaced by another one, the user must check that it is the one they mean.
     """
-    return isinstance(conflict, MENDED_BY_READING_AGAIN) and conflict.reason is not ConflictReason.TABLE_REPLACED
+    return isinstance(conflict, RETRYABLE_CONFLICTS) and conflict.reason is not ConflictReason.TABLE_REPLACED
 
 
 def _note_executions(conflict: DeltaConcurrentModificationException, attempt: Attempt) -> None:

@@ -36,9 +36,9 @@ from anabranch.transaction.rows.row_access import Vectors
 
 
 class Transaction:
-    """Sees one version, remembers what it was asked of it, and lands at most one commit.
+    """One operation that reads one version, records its reads and makes at most one commit.
 
-    Reads may be recorded from any thread: Spark plans scans on its own.
+    Reads may be recorded from any thread: Spark plans scans in threads of its own.
     """
 
     def __init__(
@@ -48,26 +48,26 @@ class Transaction:
         snapshot: Snapshot | None,
         txn_id: str,
         vectors: Vectors,
-        commit_with_retries: Callable[[ProposedCommit], CommittedVersion | None],
+        commit_proposal: Callable[[ProposedCommit], CommittedVersion | None],
         describe_rows: DescribeRows | None = None,
     ) -> None:
         self.operation = operation
         self.snapshot = snapshot
-        """None where there is no table yet."""
+        """None where the table does not exist yet."""
         self.txn_id = txn_id
         self.vectors = vectors
-        """For `hide_rows`, whose actions are what a commit that deletes rows is made of."""
+        """For `hide_rows`, which makes the actions of a commit that deletes rows."""
         self.describe_rows = describe_rows
-        """Called once, when a conflict is about to be raised, so that its message tells rows by their values.
-        Whatever it raises is no harm: rows are told by file and position then."""
-        self._commit_with_retries = commit_with_retries
+        """Called once, before a conflict is raised, so that its message shows rows by their values. It may raise any
+        exception: then the message shows them by file and position."""
+        self._commit_proposal = commit_proposal
         self._lock = threading.Lock()
         self._scans: list[Scan] = []
         self._application_ids: set[str] = set()
 
     @property
     def read_version(self) -> int:
-        """-1 where there is no table yet."""
+        """The version that the transaction reads; -1 where the table does not exist yet."""
         return -1 if self.snapshot is None else self.snapshot.version
 
     @property
@@ -84,36 +84,36 @@ class Transaction:
         *,
         files: FileMask | Iterable[FileKey] | None = None,
         rows: Mapping[FileKey, BitMap64] | None = None,
-        again: EvaluateRows | None = None,
+        reevaluate: EvaluateRows | None = None,
     ) -> None:
-        """Rows for which `predicate` is true matter to this operation; `files` were opened to find them.
+        """Record that this operation depends on the rows for which `predicate` is true, and opened `files` for them.
 
-        Every row of the snapshot that satisfies it must be in one of these files. Without `files`, all were
-        opened. `rows` are those that satisfied it, by file, and `again` asks it of other rows. Both are for
-        conditions that are deterministic; without them, whatever changes in `files` counts as a conflict, and
-        so does every new file that the predicate does not rule out.
+        Every row of the snapshot that satisfies the predicate must be in one of these files. Without `files`, all
+        were opened. `rows` are the rows that satisfied it, by file, and `reevaluate` evaluates it for other rows. Both
+        are for deterministic conditions; without them every change in `files` counts as a conflict, and so does every
+        new file that the predicate does not rule out.
         """
         opened = files if files is None or isinstance(files, np.ndarray) else frozenset(files)
-        told = opened is not None or rows is not None or again is not None
-        scan = Scan(predicate=predicate, files=opened, rows=rows, again=again)
+        is_limited = opened is not None or rows is not None or reevaluate is not None or predicate != TRUE
+        scan = Scan(predicate=predicate, files=opened, rows=rows, reevaluate=reevaluate)
         with self._lock:
-            self._scans.append(scan if told or predicate != TRUE else WHOLE_TABLE)
+            self._scans.append(scan if is_limited else WHOLE_TABLE)
 
     def record_whole_table(self) -> None:
-        """Any row at all may matter to this operation."""
+        """Record that this operation may depend on any row of the table."""
         self.record_scan(TRUE)
 
     def has_written(self, *, app_id: str, version: int) -> bool:
         """Whether an earlier run of the application has done this write; if so, there is nothing to do.
 
-        From here on, nobody else may record progress of this application.
+        From here on, progress of this application that another commit records is a conflict.
         """
         with self._lock:
             self._application_ids.add(app_id)
         return already_written(self.snapshot, app_id=app_id, version=version)
 
     def reads(self) -> ReadSet:
-        """Everything recorded so far."""
+        """All reads recorded so far."""
         with self._lock:
             return ReadSet(scans=tuple(self._scans), application_ids=frozenset(self._application_ids))
 
@@ -128,7 +128,7 @@ class Transaction:
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
     ) -> ProposedCommit:
-        """The commit that `actions` would make. `commitInfo`, row ids and timestamps are filled in later."""
+        """The commit that `actions` would make. The commit loop adds `commitInfo`, row ids and timestamps."""
         return ProposedCommit(
             txn_id=self.txn_id,
             operation=self.operation,
@@ -155,16 +155,16 @@ class Transaction:
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
     ) -> CommittedVersion:
-        """Land `actions` as the next version, behind whoever came first.
+        """Commit `actions` as the next version, after all commits that landed first.
 
-        `deleted_rows` names the rows that `actions` newly hide, by the files as they were read, None for all
-        rows of a file: so they can be hidden behind winners that changed other rows of the same files. A file
-        that is removed and not named is taken to be rewritten, and then no winner may have touched it.
-        `conflicts_with` is asked of every winner; what it answers is a conflict. With `edited_properties` the metadata
-        is merged with that of winners, where the changes commute.
+        `deleted_rows` names the rows that `actions` newly hide, by file as it was read, None for all rows of a file:
+        so they can also be hidden after winners that changed other rows of the same files. A file that is removed and
+        not named counts as rewritten, and then no winner may have changed it. `conflicts_with` is called for every
+        winner; a text that it returns is a conflict. With `edited_properties` the metadata is merged with that of
+        winners, where the changes commute.
 
-        Raises the exceptions of `errors.conflicts`, where a winner makes ours wrong, and those of
-        `errors.commits`; then nothing of it is in the table, unless the error is `CommitFateUnknownError`.
+        Raises the exceptions of `errors.commits`, among them the conflicts with winners that make this commit wrong.
+        After any of them nothing of the commit is in the table, except after `CommitFateUnknownError`.
         """
         proposal = self.propose(
             actions,
@@ -174,9 +174,9 @@ class Transaction:
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
         )
-        landed = self._commit_with_retries(proposal)
-        assert landed is not None, "only bins can be left out"
-        return landed
+        committed = self._commit_proposal(proposal)
+        assert committed is not None, "only bins can be left out"
+        return committed
 
     def commit_bins(
         self,
@@ -186,26 +186,27 @@ class Transaction:
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> CommittedVersion | None:
-        """Land what winners leave of a commit that changes no row; None where that is nothing.
+        """Commit the bins that winners have not made impossible; None where no bin is left.
 
-        Every remove of `actions` is a source of one bin and every add its output; `moved_to_tags` on the
-        removes let marks of winners be carried along. `dropped_bins` of the result, or all of them where it
-        is None, are as they were and may be done again. Rows are never a conflict.
+        The commit changes no row. Every remove of `actions` is a source of one bin and every add an output of one;
+        with `moved_to_tags` on the removes, rows that winners hid in sources are hidden in the outputs, too.
+        `dropped_bins` of the result, or all bins where it is None, are in the table as before and may be rewritten by
+        another commit. Changes of rows are never a conflict.
         """
         assert changes_no_row(actions), "bins rearrange rows and change none"
-        return self._commit_with_retries(self.propose(actions, bins=bins, metrics=metrics, tags=tags))
+        return self._commit_proposal(self.propose(actions, bins=bins, metrics=metrics, tags=tags))
 
     def _isolation_level(self, actions: Sequence[Action]) -> IsolationLevel:
-        """As the table asks for; a new table's first commit by what it sets itself.
+        """The level that the table's property sets; for the first commit of a table, the one in its own metadata.
 
-        Raises `InvalidPropertyError` where nobody knows such a level, and the commit does not give the table another.
+        Raises `InvalidPropertyError` where the property has no valid value, and the commit does not set another.
         """
-        given = next((action for action in actions if isinstance(action, Metadata)), None)
-        metadata = self.metadata or given
+        new_metadata = next((action for action in actions if isinstance(action, Metadata)), None)
+        metadata = self.metadata or new_metadata
         try:
             return TableProperties({} if metadata is None else metadata.configuration).isolation_level
         except InvalidPropertyError:
-            if given is None:
+            if new_metadata is None:
                 raise
-            TableProperties(given.configuration).isolation_level  # noqa: B018 - raises
+            TableProperties(new_metadata.configuration).isolation_level  # noqa: B018 - raises
             return IsolationLevel.SERIALIZABLE

@@ -1,4 +1,4 @@
-"""Whether the library that writes Iceberg's metadata is there."""
+"""Whether pyiceberg, the library that writes Iceberg's metadata, is installed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from anabranch.protocol.properties import TableProperties
 
 
 def is_installed() -> bool:
-    """Whether pyiceberg can be imported; it is not imported here."""
+    """Whether pyiceberg can be imported, without importing it."""
     return importlib.util.find_spec("pyiceberg") is not None
 
 
 def check_installed(properties: TableProperties, *, table: str) -> None:
-    """Raises `PyIcebergMissingError` for properties that ask for Iceberg metadata which nothing here can write."""
+    """Raises `PyIcebergMissingError` where properties enable Iceberg metadata and pyiceberg is not installed."""
     if writes_iceberg(properties) and not is_installed():
         raise PyIcebergMissingError(table=table)

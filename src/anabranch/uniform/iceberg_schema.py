@@ -58,7 +58,7 @@ PRIMITIVES: Final[Mapping[type[DataType], iceberg.PrimitiveType]] = {
 
 ROW_ID: Final = 2147483540
 ROW_VERSION: Final = 2147483539
-"""Ids that Iceberg reserves for what row tracking keeps in files."""
+"""Ids that Iceberg reserves for the columns of row tracking in files."""
 
 
 def iceberg_schema(schema: StructType, *, table: str, schema_id: int = 0) -> Schema:
@@ -67,14 +67,14 @@ def iceberg_schema(schema: StructType, *, table: str, schema_id: int = 0) -> Sch
 
 
 def primitive(data_type: DataType) -> iceberg.PrimitiveType | None:
-    """Iceberg's type for values of a type that holds no others; None for one that does."""
+    """Iceberg's type for a primitive type; None for other types."""
     if isinstance(data_type, DecimalType):
         return iceberg.DecimalType(data_type.precision, data_type.scale)
-    return next((found for kind, found in PRIMITIVES.items() if isinstance(data_type, kind)), None)
+    return next((iceberg_type for kind, iceberg_type in PRIMITIVES.items() if isinstance(data_type, kind)), None)
 
 
 def partition_spec(schema: StructType, partition_columns: Sequence[str], *, table: str, spec_id: int) -> PartitionSpec:
-    """One identity field for each partition column."""
+    """A partition spec with one identity field for each partition column."""
     fields = [
         PartitionField(
             source_id=_required_id(schema[name], table),
@@ -90,16 +90,16 @@ def partition_spec(schema: StructType, partition_columns: Sequence[str], *, tabl
 def name_mapping(
     schema: StructType, mode: ColumnMappingMode, *, table: str, hidden: Mapping[str, int] = MappingProxyType({})
 ) -> NameMapping:
-    """Which ids the columns of files have that carry none: they were written under the physical names.
+    """Ids for the columns of files that have none, by the physical names under which they were written.
 
-    `hidden` are columns of files that are none of the table's, with their ids.
+    `hidden` are columns of files that the table's schema does not name, with their ids.
     """
-    beyond = [MappedField(**{"field-id": number}, names=[name], fields=[]) for name, number in hidden.items()]
-    return NameMapping([*(_mapped(field, mode, table) for field in schema.fields), *beyond])
+    hidden_fields = [MappedField(**{"field-id": number}, names=[name], fields=[]) for name, number in hidden.items()]
+    return NameMapping([*(_mapped(field, mode, table) for field in schema.fields), *hidden_fields])
 
 
 class _Columns:
-    """Fields of Iceberg for those of one table."""
+    """Makes Iceberg's fields for those of one table."""
 
     def __init__(self, table: str) -> None:
         self._table = table
@@ -109,37 +109,37 @@ class _Columns:
             iceberg.NestedField(
                 field_id=_required_id(field, self._table),
                 name=field.name,
-                field_type=self._type(field.dataType, _Below(field, self._table)),
+                field_type=self._type(field.dataType, _NestedIds(field, self._table)),
                 required=not field.nullable,
                 doc=field.metadata.get("comment"),
             )
             for field in schema.fields
         ]
 
-    def _type(self, data_type: DataType, below: _Below) -> iceberg.IcebergType:
+    def _type(self, data_type: DataType, nested: _NestedIds) -> iceberg.IcebergType:
         if isinstance(data_type, StructType):
             return iceberg.StructType(*self.fields(data_type))
         if isinstance(data_type, ArrayType):
             return iceberg.ListType(
-                element_id=below.id(ELEMENT),
-                element=self._type(data_type.elementType, below.step(ELEMENT)),
+                element_id=nested.id(ELEMENT),
+                element=self._type(data_type.elementType, nested.step(ELEMENT)),
                 element_required=not data_type.containsNull,
             )
         if isinstance(data_type, MapType):
             return iceberg.MapType(
-                key_id=below.id(KEY),
-                key_type=self._type(data_type.keyType, below.step(KEY)),
-                value_id=below.id(VALUE),
-                value_type=self._type(data_type.valueType, below.step(VALUE)),
+                key_id=nested.id(KEY),
+                key_type=self._type(data_type.keyType, nested.step(KEY)),
+                value_id=nested.id(VALUE),
+                value_type=self._type(data_type.valueType, nested.step(VALUE)),
                 value_required=not data_type.valueContainsNull,
             )
-        found = primitive(data_type)
-        assert found is not None, f"the rules of IcebergCompat let {data_type.simpleString()} through"
-        return found
+        iceberg_type = primitive(data_type)
+        assert iceberg_type is not None, f"the rules of IcebergCompat let {data_type.simpleString()} through"
+        return iceberg_type
 
 
-class _Below:
-    """Ids of what lies between a field and the next ones. See `delta.columnMapping.nested.ids`."""
+class _NestedIds:
+    """Ids of the elements, keys and values below a field. See `delta.columnMapping.nested.ids`."""
 
     def __init__(self, field: StructField, table: str, path: str | None = None) -> None:
         self._field = field
@@ -147,22 +147,22 @@ class _Below:
         self._path = path or physical_name(field, ColumnMappingMode.NAME)
 
     def id(self, step: str) -> int:
-        found = nested_ids(self._field).get(f"{self._path}.{step}")
-        if found is None:
+        nested_id = nested_ids(self._field).get(f"{self._path}.{step}")
+        if nested_id is None:
             raise InvalidColumnMappingError(
                 table=self._table, column=self._field.name, reason=f"its {step} has no id, which Iceberg needs"
             )
-        return found
+        return nested_id
 
-    def step(self, step: str) -> _Below:
-        return _Below(self._field, self._table, f"{self._path}.{step}")
+    def step(self, step: str) -> _NestedIds:
+        return _NestedIds(self._field, self._table, f"{self._path}.{step}")
 
 
 def _required_id(field: StructField, table: str) -> int:
-    found = field_id(field)
-    if found is None:
+    number = field_id(field)
+    if number is None:
         raise InvalidColumnMappingError(table=table, column=field.name, reason="it has no id, which Iceberg needs")
-    return found
+    return number
 
 
 def _mapped(field: StructField, mode: ColumnMappingMode, table: str) -> MappedField:
@@ -170,5 +170,5 @@ def _mapped(field: StructField, mode: ColumnMappingMode, table: str) -> MappedFi
     return MappedField(
         **{"field-id": _required_id(field, table)},
         names=[physical_name(field, mode)],
-        fields=[_mapped(each, mode, table) for each in inner],
+        fields=[_mapped(nested, mode, table) for nested in inner],
     )

@@ -227,7 +227,7 @@ def landing() -> None:
                 LocalStore.put_if_absent = put  # type: ignore[method-assign]
 
         stop = stopped(f"a commit, {point}", work, at=None, landed=1)
-        assert any("had landed" in note for note in stop.__notes__), point
+        assert any("was already committed" in note for note in stop.__notes__), point
 
 
 def handled_by_the_program() -> None:

@@ -7,7 +7,7 @@ import json
 from pyspark.sql.types import DataType, StructField
 
 from anabranch.callbacks.message_handlers.received_message import MessageFields, ReceivedMessage
-from anabranch.commands.definition.create_table import CreationMode
+from anabranch.commands.create.create_table import CreationMode
 from anabranch.errors.arguments import ClientMessageError
 from anabranch.tables.column_arguments import IdentityGenerator
 from anabranch.tables.delta_table import DeltaTable, DeltaTableBuilder

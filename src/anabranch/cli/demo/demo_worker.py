@@ -1,7 +1,7 @@
 """One writer of the demo: a process with a Spark session of its own.
 
 Started as `python -m anabranch.cli.demo.demo_worker`. Reads JSON objects from standard input, one a line: first its
-name and table, then what to do. Says what happens as JSON objects on standard output, one a line.
+name and table, then orders. Reports events as JSON objects on standard output, one a line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.cli.commit_text import landed_after, reconciled_in_words
 from anabranch.cli.demo.demo_flights import small_session
-from anabranch.cli.demo.demo_writers import Statement, run
+from anabranch.cli.demo.demo_statements import Statement, run
 from anabranch.clock import SystemClock
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore
@@ -29,7 +29,7 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def main() -> None:
-    """The life of the process: until whoever started it has no more to say."""
+    """Execute orders until standard input ends."""
     task = json.loads(sys.stdin.readline())
     name, table = str(task["name"]), str(task["table"])
     spark = small_session(name, scratch=Path(task["scratch"]), cores=1)
@@ -38,10 +38,10 @@ def main() -> None:
         order = json.loads(line)
         if order["do"] == "append":
             append(spark, name, table, order["months"])
-        elif order["do"] == "race":
-            race(spark, name, table, order["statements"])
+        elif order["do"] == "execute":
+            execute(spark, name, table, order["statements"])
         else:
-            clash(spark, name, table, Statement.of(order["statement"]))
+            conflict(spark, name, table, Statement.of(order["statement"]))
     spark.stop()
 
 
@@ -53,25 +53,26 @@ def append(spark: SparkSession, name: str, table: str, months: list[tuple[int, s
             frame = spark.read.parquet(file)
             frame.write.format("delta").mode("append").option("maxRecordsPerFile", ROWS_PER_FILE).save(table)
 
-        say(event="landed", month=month, **noted(spark, table, f"month {month} by {name}", write))
+        say(event="committed", month=month, **with_note(spark, table, f"month {month} by {name}", write))
 
 
-def race(spark: SparkSession, name: str, table: str, statements: list[dict[str, Any]]) -> None:
+def execute(spark: SparkSession, name: str, table: str, statements: list[dict[str, Any]]) -> None:
     """Execute one statement after the other."""
     for number, document in enumerate(statements):
         statement = Statement.of(document)
         note = f"statement {number + 1} of {name}"
-        say(event="landed", number=number, **noted(spark, table, note, functools.partial(run, spark, table, statement)))
+        commit = with_note(spark, table, note, functools.partial(run, spark, table, statement))
+        say(event="committed", number=number, **commit)
 
 
-def clash(spark: SparkSession, name: str, table: str, statement: Statement) -> None:
-    """Do all of an UPDATE but its commit; commit when told to. If that loses, execute it again."""
+def conflict(spark: SparkSession, name: str, table: str, statement: Statement) -> None:
+    """Prepare an UPDATE, and commit it at the next line of input. Execute it again if it loses to a conflict."""
     from anabranch.commands.dml.update import prepare_update  # noqa: PLC0415
     from anabranch.commands.table_access import table_at  # noqa: PLC0415 - only the demo loads Spark
     from anabranch.errors.commits import DeltaConcurrentModificationException  # noqa: PLC0415
     from anabranch.spark.session.delta_session import DeltaSession  # noqa: PLC0415
 
-    note = f"clash by {name}"
+    note = f"conflict by {name}"
     spark.conf.set(USER_METADATA, note)
     table_ref = table_at(DeltaSession.of(spark), table)
     with prepare_update(table_ref, statement.values, statement.condition) as prepared:
@@ -80,22 +81,22 @@ def clash(spark: SparkSession, name: str, table: str, statement: Statement) -> N
         started = time.perf_counter()
         try:
             prepared.commit()
-        except DeltaConcurrentModificationException as conflict:
-            say(event="lost", error=type(conflict).__name__, message=conflict.getMessage())
+        except DeltaConcurrentModificationException as error:
+            say(event="conflict", error=type(error).__name__, message=error.getMessage())
             run(spark, table, statement)
-    say(event="landed", number=0, seconds=round(time.perf_counter() - started, 2), **landing(table, note))
+    say(event="committed", number=0, seconds=round(time.perf_counter() - started, 2), **commit_with(table, note))
 
 
-def noted(spark: SparkSession, table: str, note: str, work: Callable[[], None]) -> dict[str, Any]:
-    """Do it, and say where its commit, which carries the note, stands."""
+def with_note(spark: SparkSession, table: str, note: str, work: Callable[[], None]) -> dict[str, Any]:
+    """Do the work with `note` as its commit's user metadata, and describe that commit."""
     spark.conf.set(USER_METADATA, note)
     started = time.perf_counter()
     work()
-    return {"seconds": round(time.perf_counter() - started, 2), **landing(table, note)}
+    return {"seconds": round(time.perf_counter() - started, 2), **commit_with(table, note)}
 
 
-def landing(table: str, note: str) -> dict[str, Any]:
-    """At which version the commit with this note stands, and how it came there; None where there is no such commit."""
+def commit_with(table: str, note: str) -> dict[str, Any]:
+    """The version of the commit with this note, and how it was reconciled; None where there is no such commit."""
     for entry in SnapshotCache(LocalStore(table), SystemClock()).history():
         if entry.info is not None and entry.info.user_metadata == note:
             return {
@@ -108,7 +109,7 @@ def landing(table: str, note: str) -> dict[str, Any]:
 
 
 def say(**facts: Any) -> None:
-    """One line for whoever started this process."""
+    """Write one event to standard output."""
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.cli.fsck.fsck_data import Leftovers, check_data_files, check_vectors, leftovers, list_data
 from anabranch.cli.fsck.fsck_findings import Finding, FindingKind, Item, Steps, without_progress
@@ -18,7 +18,8 @@ from anabranch.cli.fsck.fsck_log import (
     check_gaps,
     check_hint,
 )
-from anabranch.cli.output import console, count, error_console, listed, plain, size
+from anabranch.cli.output import error_console
+from anabranch.cli.text_format import count, listed, plain, size
 from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError, LogGapError
@@ -28,12 +29,15 @@ from anabranch.snapshot.replay import TableState, load_newest
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore
 
-SHOWN_OF_A_KIND = 10
-"""More of one kind of finding are only counted; JSON lists all."""
-_FOUND_BY_FILE = (CorruptCommitError, CorruptCheckpointError, LogGapError)
-"""Errors about the newest version that the checks of single files report better."""
+if TYPE_CHECKING:
+    from rich.console import Console
 
-_ONE = {
+SHOWN_OF_A_KIND = 10
+"""Further findings of one kind are only counted; JSON lists all."""
+_REPORTED_BY_FILE = (CorruptCommitError, CorruptCheckpointError, LogGapError)
+"""Errors about the newest version that the checks of single files report in more detail."""
+
+_SINGULAR = {
     "commits": "commit",
     "checkpoints": "checkpoint",
     "compactions": "compaction",
@@ -43,29 +47,63 @@ _ONE = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a check came to."""
+class CheckReport:
+    """The result of a check."""
 
     table: str
     version: int
-    """The newest that the log speaks of."""
+    """The newest version that a file of the log names."""
     rebuilt: bool
     """Whether that version could be rebuilt; if not, its files were not checked."""
     problems: tuple[Finding, ...]
     notes: tuple[str, ...]
-    """Sentences about what is no problem and yet worth knowing."""
+    """Sentences about what is worth knowing but no problem."""
     checked: dict[str, int]
-    """How many of each were looked at."""
+    """How many commits, checkpoints, data files and so on were checked."""
     left_over: Leftovers | None
 
+    def document(self) -> dict[str, Any]:
+        left = self.left_over
+        return {
+            "table": self.table,
+            "version": self.version,
+            "clean": not self.problems,
+            "newestVersionReadable": self.rebuilt,
+            "problems": [finding.document() for finding in self.problems],
+            "notes": list(self.notes),
+            "checked": self.checked,
+            "unreferenced": None if left is None else {"files": left.files, "bytes": left.size_bytes},
+            "ofEarlierVersions": None
+            if left is None
+            else {"files": left.files_of_history, "bytes": left.history_bytes},
+        }
 
-def check_table(store: LogStore, *, show_progress: bool = False) -> Report:
-    """Raises `TableNotFoundError`, and `StorageError` where the storage itself fails."""
+    def print_to(self, out: Console) -> None:
+        _print_problems(out, self.problems)
+        for note in self.notes:
+            out.print(f"Note: {plain(note)}", style="yellow")
+        if self.left_over is not None:
+            _print_leftovers(out, self.left_over)
+        checked = [count(number, _SINGULAR[name]) for name, number in self.checked.items() if number]
+        out.print(f"Checked version {self.version} of {plain(self.table)}: {listed(checked)}.")
+        if not self.rebuilt:
+            out.print("The newest version cannot be rebuilt, so its files were not checked.", style="red")
+        if self.problems:
+            out.print(f"{count(len(self.problems), 'problem')} found.", style="bold red")
+        else:
+            out.print("No problem found.", style="bold green")
+
+
+def check_table(store: LogStore, *, show_progress: bool = False) -> CheckReport:
+    """Check log, data files and deletion vectors.
+
+    Raises `TableNotFoundError`, and `StorageError` where the storage itself fails.
+    """
     with _progress(shown=show_progress) as steps:
         log = LogFiles.of(store)
         problems = [*check_gaps(log), *check_commits(log, steps), *check_checkpoints(log, steps), *check_hint(log)]
-        state, found = _newest_state(log)
-        problems += found
+        state, state_problems = _newest_state(log)
+        problems += state_problems
         notes: list[str] = []
         left_over = None
         checked = {
@@ -74,16 +112,16 @@ def check_table(store: LogStore, *, show_progress: bool = False) -> Report:
             "compactions": len(log.listing.compactions),
         }
         if state is not None and state.protocol is not None:
-            features, readable = _check_features(store, state)
-            problems += features
-            notes += _not_writable(store, state) if readable else []
-            if readable:
+            unsupported = _unsupported_features(store, state)
+            problems += unsupported
+            if not unsupported:
+                notes += _not_writable(store, state)
                 problems += check_checksums(log, SnapshotCache(store, SystemClock()), steps)
             stored = list_data(store)
             problems += [*check_data_files(store, state, stored, steps), *check_vectors(store, state, steps)]
             left_over = leftovers(store, state, stored)
             checked |= {"dataFiles": state.files.count, "deletionVectors": state.files.summary.deletion_vectors}
-    return Report(
+    return CheckReport(
         table=store.root,
         version=log.listing.latest_version or 0,
         rebuilt=state is not None,
@@ -94,74 +132,40 @@ def check_table(store: LogStore, *, show_progress: bool = False) -> Report:
     )
 
 
-def report_document(report: Report) -> dict[str, Any]:
-    """For programs."""
-    left = report.left_over
-    return {
-        "table": report.table,
-        "version": report.version,
-        "clean": not report.problems,
-        "newestVersionReadable": report.rebuilt,
-        "problems": [finding.document() for finding in report.problems],
-        "notes": list(report.notes),
-        "checked": report.checked,
-        "unreferenced": None if left is None else {"files": left.files, "bytes": left.size_bytes},
-        "ofEarlierVersions": None if left is None else {"files": left.files_of_history, "bytes": left.history_bytes},
-    }
-
-
-def print_report(report: Report) -> None:
-    """For people."""
-    out = console()
-    by_kind = sorted(report.problems, key=lambda finding: list(FindingKind).index(finding.kind))
+def _print_problems(out: Console, problems: tuple[Finding, ...]) -> None:
+    by_kind = sorted(problems, key=lambda finding: list(FindingKind).index(finding.kind))
     for kind, group in groupby(by_kind, key=lambda finding: finding.kind):
-        found = list(group)
-        for finding in found[:SHOWN_OF_A_KIND]:
+        findings = list(group)
+        for finding in findings[:SHOWN_OF_A_KIND]:
             where = f" {plain(finding.path)}" if finding.path else ""
             out.print(f"{kind.value}{where}", style="bold red")
             out.print(f"  {plain(finding.problem)}.")
             out.print(f"  {plain(finding.way_out)}.", style="dim")
-        if len(found) > SHOWN_OF_A_KIND:
-            out.print(f"  … and {len(found) - SHOWN_OF_A_KIND:,} more of this kind; --json lists all.")
-    for note in report.notes:
-        out.print(f"Note: {plain(note)}", style="yellow")
-    _print_leftovers(report)
-    checked = [count(number, _ONE[name]) for name, number in report.checked.items() if number]
-    out.print(f"Checked version {report.version} of {plain(report.table)}: {listed(checked)}.")
-    if not report.rebuilt:
-        out.print("The newest version cannot be rebuilt, so its files were not checked.", style="red")
-    if report.problems:
-        out.print(f"{count(len(report.problems), 'problem')} found.", style="bold red")
-    else:
-        out.print("No problem found.", style="bold green")
+        if len(findings) > SHOWN_OF_A_KIND:
+            out.print(f"  … and {len(findings) - SHOWN_OF_A_KIND:,} more of this kind; --json lists all.")
 
 
-def _print_leftovers(report: Report) -> None:
-    left = report.left_over
-    if left is None:
-        return
-    out = console()
+def _print_leftovers(out: Console, left: Leftovers) -> None:
     if left.files_of_history:
-        told = f"{count(left.files_of_history, 'file')} ({size(left.history_bytes)})"
+        files = f"{count(left.files_of_history, 'file')} ({size(left.history_bytes)})"
         out.print(
-            f"{told} are needed by earlier versions only. They are kept for time travel until VACUUM.", style="dim"
+            f"{files} are needed by earlier versions only. They are kept for time travel until VACUUM.", style="dim"
         )
     if left.files:
-        told = f"{count(left.files, 'file')} ({size(left.size_bytes)})"
-        out.print(
-            f"{told} belong neither to this version nor to an earlier one; VACUUM may delete them.",
-            style="dim",
-        )
+        files = f"{count(left.files, 'file')} ({size(left.size_bytes)})"
+        out.print(f"{files} belong neither to this version nor to an earlier one; VACUUM may delete them.", style="dim")
 
 
 def _newest_state(log: LogFiles) -> tuple[TableState | None, list[Finding]]:
+    """The newest version, or None and why it cannot be rebuilt where no other check reports the reason."""
     try:
         segment, state = load_newest(log.store)
-    except _FOUND_BY_FILE:
+    except _REPORTED_BY_FILE:
         return None, []
     except DeltaError as error:
         return None, [_state_finding(error.explain(), log.listing.latest_version)]
-    missing = [name for name, one in (("protocol", state.protocol), ("metaData", state.metadata)) if one is None]
+    actions = {"protocol": state.protocol, "metaData": state.metadata}
+    missing = [name for name, action in actions.items() if action is None]
     if missing:
         problem = f"Version {segment.version} holds no {' and no '.join(missing)} action, so it cannot be interpreted"
         return None, [_state_finding(problem, segment.version)]
@@ -178,8 +182,8 @@ def _state_finding(problem: str, version: int | None) -> Finding:
     )
 
 
-def _check_features(store: LogStore, state: TableState) -> tuple[list[Finding], bool]:
-    """Features that this version cannot read, and whether there are none."""
+def _unsupported_features(store: LogStore, state: TableState) -> list[Finding]:
+    """A finding if the table needs features that this anabranch cannot read."""
     assert state.protocol is not None
     try:
         check_readable(state.protocol, table=store.root)
@@ -187,19 +191,20 @@ def _check_features(store: LogStore, state: TableState) -> tuple[list[Finding], 
         finding = Finding(
             kind=FindingKind.FEATURE_UNSUPPORTED,
             path="",
-            problem=f"The table needs what this anabranch cannot read: {_needed(error)}",
-            way_out="Upgrade anabranch, or use an engine that knows it. The table itself may be well",
+            problem=f"The table needs features that this anabranch cannot read: {_needed(error)}",
+            way_out="Upgrade anabranch, or use an engine that supports them. The table itself may be intact",
         )
-        return [finding], False
-    return [], True
+        return [finding]
+    return []
 
 
 def _not_writable(store: LogStore, state: TableState) -> list[str]:
+    """A note if the table needs features that this anabranch cannot write."""
     assert state.protocol is not None
     try:
         check_writable(state.protocol, table=store.root)
     except UnsupportedFeatureError as error:
-        return [f"This anabranch reads the table and does not write it: {_needed(error)}."]
+        return [f"This anabranch can read the table, but cannot write it: {_needed(error)}."]
     return []
 
 

@@ -33,10 +33,10 @@ class VectorOfFile:
     """A live file that has a deletion vector."""
 
     path: str
-    """As in the log."""
+    """The path as it is in the log."""
     descriptor: DeletionVectorDescriptor
     num_rows: int | None
-    """Of the file, hidden ones included; None where it does not say."""
+    """Rows of the file, including hidden ones; None where it has no statistics."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,27 +44,28 @@ class Leftovers:
     """Files below the table's folder that its newest version does not need."""
 
     files: int
+    """Files that no version needs, as far as the newest version's tombstones show."""
     size_bytes: int
     files_of_history: int
-    """Besides these: files that the tombstones of the newest version still name."""
+    """Files that the tombstones of the newest version name, not counted in `files`."""
     history_bytes: int
 
 
 def list_data(store: LogStore) -> dict[str, StoredFile]:
-    """Every file below the table by path, but for those of folders and files that Delta hides from VACUUM."""
+    """Every file below the table by path, without the files and folders that VACUUM ignores."""
     return {file.path: file for file in store.list_tree() if not _is_hidden(file.path)}
 
 
 def check_data_files(
     store: LogStore, state: TableState, stored: Mapping[str, StoredFile], steps: Steps[tuple[str, int | None]]
 ) -> Iterator[Finding]:
-    """Each live file is there, of the size that the log says."""
+    """Check that each live file exists and has the size that the log records."""
     files = state.files.columns("path", "size")
     pairs = zip(_texts(files["path"]), files["size"].to_pylist(), strict=True)
-    places = allowed_prefixes_of(store)
+    allowed_prefixes = allowed_prefixes_of(store)
     for uri, size_bytes in steps(pairs, "data files", files.num_rows):
         try:
-            path = decode_path(uri, table_root=store.root, allowed_prefixes=places)
+            path = decode_path(uri, table_root=store.root, allowed_prefixes=allowed_prefixes)
         except UnsafePathError as error:
             yield Finding(
                 kind=FindingKind.DATA_FILE_OUTSIDE,
@@ -76,7 +77,7 @@ def check_data_files(
         # Hidden folders, such as those of partition columns that begin with `_`, are not in the listing.
         file = stored.get(path) or (store.head(path) if _is_hidden(path) or _is_elsewhere(path) else None)
         if file is None:
-            kind, problem = FindingKind.DATA_FILE_MISSING, "It is in the table and not in the storage"
+            kind, problem = FindingKind.DATA_FILE_MISSING, "The log lists it, but it is not in the storage"
         elif file.size_bytes != size_bytes:
             kind = FindingKind.DATA_FILE_SIZE
             problem = f"It has {file.size_bytes:,} bytes, the log says {size_bytes or 0:,}"
@@ -86,58 +87,58 @@ def check_data_files(
 
 
 def check_vectors(store: LogStore, state: TableState, steps: Steps[VectorOfFile]) -> Iterator[Finding]:
-    """Each deletion vector of a live file can be read and hides as many rows as the log says."""
+    """Check that each deletion vector of a live file can be read and hides as many rows as the log records."""
     files = state.files.columns("path", "deletion_vector", "stats")
     with_vector = files.filter(files["deletion_vector"].is_valid())
     rows = read_num_records(with_vector["stats"]).to_pylist()
-    found = (
+    vectors = (
         VectorOfFile(path=path, descriptor=vector, num_rows=count)
         for (path, vector), count in zip(_with_vectors(with_vector), rows, strict=True)
         if vector is not None
     )
-    remaining = iter(steps(found, "deletion vectors", with_vector.num_rows))
+    remaining = iter(steps(vectors, "deletion vectors", with_vector.num_rows))
     with ThreadPoolExecutor(max_workers=READS_AT_ONCE, thread_name_prefix="anabranch-fsck") as pool:
         while window := list(islice(remaining, READS_AT_ONCE * 4)):
-            yield from filter(None, pool.map(lambda one: _check_vector(store, one), window))
+            yield from filter(None, pool.map(lambda vector: _check_vector(store, vector), window))
 
 
 def leftovers(store: LogStore, state: TableState, stored: Mapping[str, StoredFile]) -> Leftovers:
-    """What VACUUM could take: for information, nothing is wrong with it."""
+    """The files that VACUUM could delete. They are reported for information; they are no problem."""
     live = _paths(store, state.files.columns("path", "deletion_vector"))
     earlier = _paths(store, state.tombstones.table) - live
-    unknown = [file for path, file in stored.items() if path not in live and path not in earlier]
+    unreferenced = [file for path, file in stored.items() if path not in live and path not in earlier]
     history = [stored[path] for path in earlier if path in stored]
     return Leftovers(
-        files=len(unknown),
-        size_bytes=sum(file.size_bytes for file in unknown),
+        files=len(unreferenced),
+        size_bytes=sum(file.size_bytes for file in unreferenced),
         files_of_history=len(history),
         history_bytes=sum(file.size_bytes for file in history),
     )
 
 
-def _check_vector(store: LogStore, one: VectorOfFile) -> Finding | None:
+def _check_vector(store: LogStore, vector: VectorOfFile) -> Finding | None:
     try:
-        load_vector(store, one.descriptor, num_rows=one.num_rows)
+        load_vector(store, vector.descriptor, num_rows=vector.num_rows)
     except (DeletionVectorError, StorageError, UnsafePathError) as error:
         reason = error.cause if isinstance(error, StorageError) else error.reason
         return Finding(
             kind=FindingKind.VECTOR_UNREADABLE,
-            path=_vector_file(store, one.descriptor) or one.path,
-            problem=f"The deletion vector of {one.path} cannot be used: {reason.rstrip('.')}",
+            path=_vector_file(store, vector.descriptor) or vector.path,
+            problem=f"The deletion vector of {vector.path} cannot be used: {reason.rstrip('.')}",
             way_out=f"Its data file cannot be read without it. {RESTORE}",
         )
     return None
 
 
 def _paths(store: LogStore, files: pa.Table) -> set[str]:
-    """Data files and files of vectors, as far as they are below the table."""
-    found = set()
+    """The paths of data files and of deletion vector files that are below the table."""
+    paths = set()
     for uri, vector in _with_vectors(files):
         with contextlib.suppress(UnsafePathError):
-            found.add(decode_path(uri, table_root=store.root))
+            paths.add(decode_path(uri, table_root=store.root))
         if vector is not None and (path := _vector_file(store, vector)):
-            found.add(path)
-    return found
+            paths.add(path)
+    return paths
 
 
 def _vector_file(store: LogStore, descriptor: DeletionVectorDescriptor) -> str | None:
@@ -160,10 +161,10 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
 
 
 def _is_elsewhere(path: str) -> bool:
-    """Whether a path is not from the table's root."""
+    """Whether the path is absolute, so that it may be outside the table."""
     return path.startswith("/") or ":/" in path
 
 
 def _is_hidden(path: str) -> bool:
-    """See VACUUM: names that begin with `_` or `.` are other programs' own."""
+    """Whether VACUUM ignores the file: names that begin with `_` or `.` belong to other programs."""
     return any(part.startswith(("_", ".")) for part in path.split("/"))

@@ -1,4 +1,4 @@
-"""What a check of a table finds."""
+"""Findings of a check of a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 class FindingKind(enum.Enum):
-    """What is wrong. The value is how programs call it."""
+    """The kind of a problem. The value is its name in JSON."""
 
     LOG_GAP = "log-gap"
     COMMIT_UNREADABLE = "commit-unreadable"
@@ -33,11 +33,11 @@ class FindingKind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong."""
+    """One problem of a table."""
 
     kind: FindingKind
     path: str
-    """Of the file at fault, relative to the table; empty where it is no file."""
+    """The file at fault, relative to the table; empty where the problem is not in a file."""
     problem: str
     """What is wrong, as a sentence without its full stop."""
     way_out: str
@@ -45,7 +45,6 @@ class Finding:
     version: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "kind": self.kind.value,
             "path": self.path or None,
@@ -56,9 +55,9 @@ class Finding:
 
 
 Steps = Callable[[Iterable[Item], str, int | None], Iterable[Item]]
-"""Hands items on and shows how far it got: items, what they are, and how many where that is known."""
+"""Passes items on and shows the progress. Takes the items, a name for them, and their number where it is certain."""
 
 
 def without_progress(items: Iterable[Item], _what: str, _total: int | None) -> Iterable[Item]:
-    """Shows nothing."""
+    """The items; no progress is shown."""
     return items

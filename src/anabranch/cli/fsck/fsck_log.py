@@ -1,4 +1,4 @@
-"""Checks of `_delta_log`: commits, checkpoints, the hint to them, checksums."""
+"""Checks of `_delta_log`: commits, checkpoints, `_last_checkpoint`, checksums."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore, StoredFile
 
 BACKUP = "Put the file back from a backup"
-WRITE_ANEW = "`anabranch checkpoint` writes a new one of the newest version"
+NEW_CHECKPOINT = "`anabranch checkpoint` writes a new one of the newest version"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LogFiles:
-    """One listing of the log, and what it shows."""
+    """One listing of the log."""
 
     store: LogStore
     files: tuple[StoredFile, ...]
-    """Directly in `_delta_log`."""
+    """The files directly in `_delta_log`."""
     listing: LogListing
 
     @classmethod
     def of(cls, store: LogStore) -> LogFiles:
-        """Raises `TableNotFoundError`, `StorageError`."""
+        """List the log. Raises `TableNotFoundError`, `StorageError`."""
         listing = list_log(store, first=0, upto=None)
         if listing.latest_version is None:
             raise TableNotFoundError(table=store.root)
         return cls(store=store, files=tuple(store.list_from(LOG_DIRECTORY)), listing=listing)
 
     def of_kind(self, *kinds: LogFileKind) -> Iterator[tuple[int, StoredFile]]:
-        """Version and file of each."""
+        """The files of these kinds, each with its version."""
         for file in self.files:
             name = parse_log_path(file.path)
             if name is not None and name.kind in kinds:
@@ -56,14 +56,14 @@ class LogFiles:
 
 
 def check_gaps(log: LogFiles) -> Iterator[Finding]:
-    """Commits must be consecutive. A clean-up takes the oldest away, up to a checkpoint, and none in between."""
-    for one, following in pairwise(log.listing.commits):
-        if following.version > one.version + 1:
-            yield _gap(log, one.version + 1, following.version - 1)
+    """Check that commits are consecutive. Log clean-up deletes only the oldest ones, up to a checkpoint."""
+    for commit, following in pairwise(log.listing.commits):
+        if following.version > commit.version + 1:
+            yield _gap(log, commit.version + 1, following.version - 1)
     if not log.listing.commits:
         return
     first, last = log.listing.commits[0].version, log.listing.commits[-1].version
-    if first > 0 and not any(first - 1 <= one.version for one in log.listing.checkpoints):
+    if first > 0 and not any(first - 1 <= checkpoint.version for checkpoint in log.listing.checkpoints):
         yield _gap(log, 0, first - 1)
     latest = log.listing.latest_version or 0
     if last < latest:
@@ -73,8 +73,8 @@ def check_gaps(log: LogFiles) -> Iterator[Finding]:
 def check_commits(
     log: LogFiles, steps: Steps[tuple[CommitFile | CompactedFile, Iterator[Action]]]
 ) -> Iterator[Finding]:
-    """Every commit and compaction is whole and made of actions."""
-    compacted = {one.file.path for one in log.listing.compactions}
+    """Check that every commit and log compaction is complete and consists of actions."""
+    compacted = {compaction.file.path for compaction in log.listing.compactions}
     files: list[CommitFile | CompactedFile] = [*log.listing.commits, *log.listing.compactions]
     for _, actions in steps(read_actions(log.store, files), "commits", len(files)):
         try:
@@ -87,13 +87,13 @@ def check_commits(
                 path=error.path,
                 version=error.version,
                 problem=f"It cannot be read: {_clause(error.reason)}",
-                way_out="Delete it: the commits that it sums up are there" if is_compaction else BACKUP,
+                way_out="Delete it: the commits that it combines still exist" if is_compaction else BACKUP,
             )
 
 
 def check_checkpoints(log: LogFiles, steps: Steps[CheckpointFiles]) -> Iterator[Finding]:
-    """Every checkpoint can be read, to the last column, and says what the commits before it say."""
-    complete = {file.path for one in log.listing.checkpoints for file in one.files}
+    """Check that every checkpoint can be read completely and agrees with the commits before it."""
+    complete = {file.path for checkpoint in log.listing.checkpoints for file in checkpoint.files}
     kinds = [kind for kind in LogFileKind if kind.is_checkpoint]
     for version, file in log.of_kind(*kinds):
         if file.path not in complete:
@@ -103,14 +103,14 @@ def check_checkpoints(log: LogFiles, steps: Steps[CheckpointFiles]) -> Iterator[
                 path=file.path,
                 version=version,
                 problem=f"{reason}, so that no reader uses it",
-                way_out=f"Delete it; {WRITE_ANEW}",
+                way_out=f"Delete it; {NEW_CHECKPOINT}",
             )
     for files in steps(log.listing.checkpoints, "checkpoints", len(log.listing.checkpoints)):
         yield from _check_checkpoint(log, files)
 
 
 def check_hint(log: LogFiles) -> Iterator[Finding]:
-    """`_last_checkpoint` can be read and names the newest checkpoint. See "Last Checkpoint File"."""
+    """Check that `_last_checkpoint` can be read and names the newest checkpoint. See "Last Checkpoint File"."""
     if not any(file.path == LAST_CHECKPOINT_PATH for file in log.files):
         return
     hint = read_last_checkpoint(log.store)
@@ -121,10 +121,10 @@ def check_hint(log: LogFiles) -> Iterator[Finding]:
     elif newest is None:
         kind = FindingKind.LAST_CHECKPOINT_STALE
         problem = f"It names the checkpoint of version {hint.version}, and there is no checkpoint at all"
-    elif not any(one.version == hint.version for one in log.listing.checkpoints):
+    elif not any(checkpoint.version == hint.version for checkpoint in log.listing.checkpoints):
         kind = FindingKind.LAST_CHECKPOINT_STALE
         problem = (
-            f"It names the checkpoint of version {hint.version}, which is not there; "
+            f"It names the checkpoint of version {hint.version}, which does not exist; "
             f"the newest is of version {newest.version}"
         )
     elif hint.version < newest.version:
@@ -132,15 +132,15 @@ def check_hint(log: LogFiles) -> Iterator[Finding]:
         problem = f"It names version {hint.version}, and there is a newer checkpoint of version {newest.version}"
     else:
         return
-    way_out = f"No data is at risk. {WRITE_ANEW}, and this file with it"
+    way_out = f"No data is at risk. {NEW_CHECKPOINT}, and this file with it"
     yield Finding(kind=kind, path=LAST_CHECKPOINT_PATH, problem=problem, way_out=way_out)
 
 
 def check_checksums(log: LogFiles, snapshots: SnapshotCache, steps: Steps[tuple[int, StoredFile]]) -> Iterator[Finding]:
-    """Each `N.crc` says what the log comes to at N. See "Version Checksum File"."""
-    found = sorted(log.of_kind(LogFileKind.CHECKSUM), key=lambda one: one[0])
-    for version, file in steps(found, "checksums", len(found)):
-        delete = "Delete it: it is a help for readers, and the log is right"
+    """Check that each `N.crc` agrees with the log at version N. See "Version Checksum File"."""
+    checksums = sorted(log.of_kind(LogFileKind.CHECKSUM), key=lambda version_and_file: version_and_file[0])
+    for version, file in steps(checksums, "checksums", len(checksums)):
+        delete = "Delete it: the log is right, and checksums are optional"
         try:
             recorded = decode_checksum(log.store.read(file.path))
         except ValueError as error:
@@ -155,7 +155,7 @@ def check_checksums(log: LogFiles, snapshots: SnapshotCache, steps: Steps[tuple[
         try:
             snapshot = snapshots.at_version(version)
         except DeltaError:
-            continue  # The version cannot be rebuilt; that was found elsewhere, or is as it should be.
+            continue  # The version cannot be rebuilt: another check reports that, or log clean-up removed its commits.
         if snapshot.properties.set_transaction_retention_ms is not None:
             recorded = dataclasses.replace(recorded, set_transactions=None)
         for wrong in discrepancies(recorded, checksum_of(snapshot)):
@@ -163,7 +163,7 @@ def check_checksums(log: LogFiles, snapshots: SnapshotCache, steps: Steps[tuple[
                 kind=FindingKind.CHECKSUM_DISAGREES,
                 path=file.path,
                 version=version,
-                problem=f"It says {wrong.field} = {_short(wrong.recorded)}, the log comes to {_short(wrong.computed)}",
+                problem=f"It records {wrong.field} = {_short(wrong.recorded)}, the log gives {_short(wrong.computed)}",
                 way_out=delete,
             )
 
@@ -184,7 +184,8 @@ def _check_checkpoint(log: LogFiles, files: CheckpointFiles) -> Iterator[Finding
             way_out=_replace_checkpoint(log, files),
         )
         return
-    missing = [name for name, one in (("protocol", checkpoint.protocol), ("metaData", checkpoint.metadata)) if not one]
+    actions = {"protocol": checkpoint.protocol, "metaData": checkpoint.metadata}
+    missing = [name for name, action in actions.items() if not action]
     if missing:
         yield Finding(
             kind=FindingKind.CHECKPOINT_UNREADABLE,
@@ -199,14 +200,20 @@ def _check_checkpoint(log: LogFiles, files: CheckpointFiles) -> Iterator[Finding
             path=path,
             version=files.version,
             problem=difference,
-            way_out="Readers differ by which of the two they use. Delete the checkpoint if the commits are right",
+            way_out="Readers of the two get different tables. Delete the checkpoint if the commits are right",
         )
 
 
 def _difference(log: LogFiles, files: CheckpointFiles, checkpoint: Checkpoint) -> str | None:
-    """How the live files of a checkpoint differ from what the commits before it come to, if those are there."""
+    """How the live files of a checkpoint differ from those by the commits before it; None if they agree.
+
+    None also where those commits no longer exist.
+    """
     unusable = frozenset(
-        file.path for one in log.listing.checkpoints for file in one.files if one.version >= files.version
+        file.path
+        for checkpoint_files in log.listing.checkpoints
+        for file in checkpoint_files.files
+        if checkpoint_files.version >= files.version
     )
     try:
         replayed = load_segment(log.store, find_segment(log.store, upto=files.version, unusable=unusable)).files
@@ -217,7 +224,7 @@ def _difference(log: LogFiles, files: CheckpointFiles, checkpoint: Checkpoint) -
     lacking = pc.sum(pc.invert(pc.is_in(theirs, value_set=ours))).as_py() or 0
     if not extra and not lacking:
         return None
-    return f"It has {extra} live files that the commits do not come to, and lacks {lacking} that they do"
+    return f"It has {extra} live files that the commits do not add, and lacks {lacking} that they do"
 
 
 def _keys(files: pa.Table) -> pa.ChunkedArray | pa.Array:
@@ -225,7 +232,7 @@ def _keys(files: pa.Table) -> pa.ChunkedArray | pa.Array:
 
 
 def _gap(log: LogFiles, first: int, last: int) -> Finding:
-    covered = any(one.version >= last for one in log.listing.checkpoints)
+    covered = any(checkpoint.version >= last for checkpoint in log.listing.checkpoints)
     missing = f"Version {first} is" if first == last else f"Versions {first} to {last} are"
     effect = (
         "a later checkpoint covers the gap, so that newer versions can be read, but not these"
@@ -242,13 +249,13 @@ def _gap(log: LogFiles, first: int, last: int) -> Finding:
 
 
 def _replace_checkpoint(log: LogFiles, files: CheckpointFiles) -> str:
-    """Deleting it is safe only where what came before is still there."""
+    """The remedy for a checkpoint. It can be deleted only if the commits before it still exist."""
     unusable = frozenset(file.path for file in files.files)
     try:
         find_segment(log.store, upto=files.version, unusable=unusable)
     except (LogError, DeltaError):
-        return f"{BACKUP}: the commits before it are gone"
-    return f"Delete it: the commits before it are there. {WRITE_ANEW}"
+        return f"{BACKUP}: the commits before it no longer exist"
+    return f"Delete it: the commits before it still exist. {NEW_CHECKPOINT}"
 
 
 def _clause(reason: str) -> str:

@@ -1,15 +1,14 @@
-"""The table's types as Arrow has them: in rows that are shown, and in data files.
+"""Spark's types as Arrow types, of the rows that commands show and of data files.
 
 See "Primitive Types", "Column Mapping" and "Variant Data Type" of PROTOCOL.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -39,7 +38,7 @@ from anabranch.errors.environment import DataTypeNotPortableError
 from anabranch.schema.column_mapping import ColumnMappingMode, field_id, nested_ids, physical_name
 
 FIELD_ID: Final = b"PARQUET:field_id"
-"""Where pyarrow keeps the `field_id` of a Parquet column."""
+"""The key under which pyarrow keeps the `field_id` of a Parquet column."""
 
 _PLAIN: Final[dict[type[DataType], pa.DataType]] = {
     BooleanType: pa.bool_(),
@@ -61,20 +60,20 @@ _PLAIN: Final[dict[type[DataType], pa.DataType]] = {
 _VARIANT: Final = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
-        # Spark takes a struct for a variant only if it finds this mark.
+        # Spark reads a struct as a variant only with this mark.
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
     ]
 )
 
 
 def row_schema(schema: StructType) -> pa.Schema:
-    """Rows of `schema`: logical names, nullable where it is."""
+    """The Arrow schema of rows of `schema`: logical names, nullable where `schema` is."""
     names = _Names()
     return pa.schema([names.field(field) for field in schema.fields])
 
 
 def file_schema(schema: StructType, mode: ColumnMappingMode) -> pa.Schema:
-    """What data files hold of `schema`: physical names and field ids, everything nullable."""
+    """The Arrow schema of data files of `schema`: physical names and field ids, everything nullable."""
     names = _Names(mode)
     return pa.schema([names.field(field) for field in schema.fields])
 
@@ -85,16 +84,16 @@ def arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def is_variant(arrow: pa.DataType) -> bool:
-    """Whether the type is ours for `VariantType`."""
+    """Whether the type is the one that `arrow_type` gives for `VariantType`."""
     if not pa.types.is_struct(arrow) or arrow.num_fields != 2:
         return False
     return {b"variant": b"true"}.items() <= (arrow.field(1).metadata or {}).items()
 
 
 class _Names:
-    """Names and ids of the fields of Arrow types; without a mode, as users see them.
+    """Names, ids and nullability of the fields of Arrow types: of data files with a mode, of rows without one.
 
-    In files everything is nullable, since columns may be added to a struct later.
+    In data files everything is nullable, since columns may be added to a struct later.
     """
 
     def __init__(self, mode: ColumnMappingMode | None = None) -> None:
@@ -144,92 +143,3 @@ def _arrow_type(
 
 def _id_metadata(number: int | None) -> dict[bytes, bytes] | None:
     return None if number is None else {FIELD_ID: str(number).encode()}
-
-
-# Arrow arrays made to fit the table's types: fields found and renamed, values widened, gaps filled with null.
-
-
-FindField = Callable[[Sequence[pa.Field], pa.Field, int], int | None]
-"""Which of the given fields is the wanted one, which stands at the given position of its struct; None for no such."""
-
-_NOT_MISSING = {"value", "metadata"}
-
-
-def by_position(fields: Sequence[pa.Field], wanted: pa.Field, position: int) -> int | None:  # noqa: ARG001
-    """Both sides list the same fields in the same order."""
-    return position if position < len(fields) else None
-
-
-def by_name(fields: Sequence[pa.Field], wanted: pa.Field, position: int) -> int | None:  # noqa: ARG001
-    """The same name; failing that, the only one that differs in nothing but case."""
-    names = [field.name for field in fields]
-    if wanted.name in names:
-        return names.index(wanted.name)
-    loose = [index for index, name in enumerate(names) if name.lower() == wanted.name.lower()]
-    return loose[0] if len(loose) == 1 else None
-
-
-def by_field_id(fields: Sequence[pa.Field], wanted: pa.Field, position: int) -> int | None:
-    """The same Parquet field id. Fields that need none (of variants) go by name."""
-    number = (wanted.metadata or {}).get(FIELD_ID)
-    if number is None:
-        return by_name(fields, wanted, position)
-    return next((index for index, field in enumerate(fields) if (field.metadata or {}).get(FIELD_ID) == number), None)
-
-
-def fit(array: pa.Array, target: pa.DataType, find: FindField) -> pa.Array:
-    """The values of `array` as `target` has them.
-
-    A field that `find` does not find is null throughout. Values only widen, but for fractions of a
-    microsecond, which are cut. Raises `pa.ArrowInvalid` or `pa.ArrowNotImplementedError` where they do not fit.
-    """
-    source = array.type
-    if pa.types.is_dictionary(source):
-        array, source = array.dictionary_decode(), source.value_type
-    if is_variant(target):
-        return _fit_variant(array, target)
-    if pa.types.is_struct(target) and pa.types.is_struct(source):
-        return _fit_struct(array, target, find)
-    if pa.types.is_map(target) and pa.types.is_map(source):
-        return _fit_map(array, target, find)
-    if pa.types.is_list(target) and (pa.types.is_list(source) or pa.types.is_large_list(source)):
-        return _fit_list(array, target, find)
-    if source == target:
-        return array
-    return pc.cast(array, options=pc.CastOptions(target_type=target, allow_time_truncate=True))
-
-
-def _fit_struct(array: pa.StructArray, target: pa.StructType, find: FindField) -> pa.Array:
-    given, wanted = list(array.type), list(target)
-    children = []
-    for position, field in enumerate(wanted):
-        index = find(given, field, position)
-        children.append(
-            pa.nulls(len(array), field.type) if index is None else fit(array.field(index), field.type, find)
-        )
-    return pa.StructArray.from_arrays(children, fields=wanted, mask=array.is_null())
-
-
-def _fit_list(array: pa.Array, target: pa.ListType, find: FindField) -> pa.Array:
-    if pa.types.is_large_list(array.type):
-        array = array.cast(pa.list_(array.type.value_field))
-    # Offsets and validity stay as they are, so a slice or a null over garbage needs no care.
-    values = fit(array.values, target.value_type, find)
-    return pa.Array.from_buffers(target, len(array), array.buffers()[:2], offset=array.offset, children=[values])
-
-
-def _fit_map(array: pa.MapArray, target: pa.MapType, find: FindField) -> pa.Array:
-    keys, items = fit(array.keys, target.key_type, find), fit(array.items, target.item_type, find)
-    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
-    return pa.Array.from_buffers(target, len(array), array.buffers()[:2], offset=array.offset, children=[entries])
-
-
-def _fit_variant(array: pa.Array, target: pa.StructType) -> pa.Array:
-    source = array.type
-    if not pa.types.is_struct(source) or {field.name for field in source} != _NOT_MISSING:
-        # A shredded variant has a third field; leaving it out would lose values.
-        raise pa.ArrowNotImplementedError(f"a variant that is stored as {source}")
-    children = [array.field(field.name) for field in target]
-    hidden = array.is_null()
-    filled = [pc.fill_null(child.cast(pa.binary()), b"") for child in children]
-    return pa.StructArray.from_arrays(filled, fields=list(target), mask=hidden)

@@ -1,47 +1,27 @@
-"""`--where` and `--columns`: what a user asks for, in terms of one version of a table."""
+"""`--where` and `--columns`, resolved against one version of a table."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField
 
 from anabranch.cli.rows.local_time_zone import local_time_zone
 from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.errors.arguments import ConditionNeedsSparkError
 from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.predicates.expressions import (
     TRUE,
-    And,
-    Column,
     ColumnPath,
-    Comparison,
-    In,
-    IsNotNull,
-    IsNull,
-    Literal,
-    Not,
-    Operand,
-    Operator,
-    Or,
     Predicate,
-    StartsWith,
-    Truth,
     Unknown,
-    is_exact,
+    nodes_of,
     references,
-    walk,
 )
-from anabranch.predicates.normalization import to_physical
+from anabranch.predicates.normalization import with_physical_columns
 from anabranch.schema.column_mapping import physical_paths
-from anabranch.schema.logical_types import length_limits
 from anabranch.schema.paths import find, quoted
 from anabranch.snapshot.snapshot import Snapshot
 
@@ -51,42 +31,42 @@ class Condition:
     """A condition on the rows of one version."""
 
     text: str
-    """As written; empty where there is none."""
+    """The text that the user wrote; empty without a condition."""
     predicate: Predicate
-    """In logical names."""
+    """The predicate in logical names."""
     may_match: npt.NDArray[np.bool_]
-    """One entry a live file: whether a row of it can satisfy the condition."""
+    """For each live file: whether a row of it can satisfy the condition."""
 
     @property
     def not_understood(self) -> tuple[str, ...]:
-        """The parts that only Spark can evaluate; they let every file pass."""
-        return tuple(dict.fromkeys(node.text for node in walk(self.predicate) if isinstance(node, Unknown)))
+        """The parts that only Spark can evaluate. They skip no file."""
+        return tuple(dict.fromkeys(node.text for node in nodes_of(self.predicate) if isinstance(node, Unknown)))
 
     @property
     def columns(self) -> tuple[ColumnPath, ...]:
-        """What it reads, by name."""
+        """The columns that the condition names."""
         return tuple(sorted(references(self.predicate)))
 
 
 def condition_on(snapshot: Snapshot, text: str | None) -> Condition:
-    """The condition `text`, and the files that it can touch; without a text every row satisfies it.
+    """The condition `text`, and the files that can match it; without a text every row satisfies it.
 
     Raises `PredicateSyntaxError`, `ColumnNotFoundError`.
     """
     if text is None:
         everything = np.ones(snapshot.files.count, dtype=np.bool_)
         return Condition(text="", predicate=TRUE, may_match=everything)
-        # Imported here: most calls have no condition, and the parser takes a tenth of a second to load.
+    # Imported here: most calls have no condition, and the parser takes a tenth of a second to load.
     from anabranch.cli.rows.written_conditions import parse_condition  # noqa: PLC0415
 
-    predicate = parse_condition(text, functools.partial(_column_meant, snapshot), time_zone=local_time_zone())
+    predicate = parse_condition(text, functools.partial(_resolve_column, snapshot), time_zone=local_time_zone())
     names = physical_paths(snapshot.schema, snapshot.column_mapping_mode)
-    may_match = can_be_true(to_physical(predicate, names), snapshot.skipping_columns)
+    may_match = can_be_true(with_physical_columns(predicate, names), snapshot.skipping_columns)
     return Condition(text=text, predicate=predicate, may_match=may_match)
 
 
-def _column_meant(snapshot: Snapshot, path: ColumnPath) -> tuple[ColumnPath, StructField]:
-    """The column of that path; its first name may be one for the table."""
+def _resolve_column(snapshot: Snapshot, path: ColumnPath) -> tuple[ColumnPath, StructField]:
+    """The column at that path, spelled as in the schema. A first name that is no column is taken for the table's."""
     if len(path) > 1 and find(snapshot.schema, path[:1]) is None and find(snapshot.schema, path[1:]) is not None:
         path = path[1:]
     spelled = tuple(field_at(snapshot, path[: end + 1]).name for end in range(len(path)))
@@ -110,132 +90,9 @@ def field_at(snapshot: Snapshot, path: ColumnPath) -> StructField:
 
 
 def _path_of(snapshot: Snapshot, name: str) -> ColumnPath:
-    """A column whose name has dots, or a path of names."""
+    """The path of a column. A column whose own name has dots goes before a path of names."""
     whole = find(snapshot.schema, (name,))
     if whole is not None:
         return (whole.name,)
     path = tuple(name.split("."))
     return tuple(field_at(snapshot, path[: end + 1]).name for end in range(len(path)))
-
-
-# Conditions evaluated on Arrow columns as Spark would: three-valued, NaN above all numbers, text by its bytes.
-
-
-_INT64_MAX = 2**63 - 1
-_COMPARISONS: dict[Operator, Callable[[Any, Any], Any]] = {
-    Operator.EQ: pc.equal,
-    Operator.NE: pc.not_equal,
-    Operator.LT: pc.less,
-    Operator.LE: pc.less_equal,
-    Operator.GT: pc.greater,
-    Operator.GE: pc.greater_equal,
-}
-
-
-class RowFilter:
-    """Keeps the rows for which a condition, in logical names, is true.
-
-    Raises `ConditionNeedsSparkError` when made, if the condition has parts that were not understood.
-    """
-
-    def __init__(self, predicate: Predicate, schema: StructType, *, text: str) -> None:
-        if not is_exact(predicate):
-            parts = tuple(node.text for node in walk(predicate) if isinstance(node, Unknown))
-            raise ConditionNeedsSparkError(condition_text=text, parts=parts)
-        self._predicate = predicate
-        self._padded = frozenset(limit.path for limit in length_limits(schema) if limit.padded)
-        self._text = text
-
-    def of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of `rows` that stay."""
-        try:
-            truth = self._evaluate(self._predicate, rows)
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-            raise ConditionNeedsSparkError(condition_text=self._text, parts=(str(error),)) from error
-        return rows.filter(pc.fill_null(truth, False))
-
-    def _evaluate(self, node: Predicate, rows: pa.RecordBatch) -> pa.Array:
-        match node:
-            case And(operands):
-                return functools.reduce(pc.and_kleene, [self._evaluate(one, rows) for one in operands])
-            case Or(operands):
-                return functools.reduce(pc.or_kleene, [self._evaluate(one, rows) for one in operands])
-            case Not(operand):
-                return pc.invert(self._evaluate(operand, rows))
-            case Truth(value):
-                return pa.repeat(pa.scalar(value, pa.bool_()), rows.num_rows)
-            case IsNull(column):
-                return pc.is_null(self._stored(column, rows))
-            case IsNotNull(column):
-                return pc.is_valid(self._stored(column, rows))
-            case StartsWith(column, prefix):
-                return pc.starts_with(pc.cast(self._stored(column, rows), pa.string()), prefix)
-            case Comparison(operator, left, right):
-                return self._compare(operator, left, right, rows)
-            case In(column, values):
-                equal = [self._compare(Operator.EQ, column, value, rows) for value in values]
-                return functools.reduce(pc.or_kleene, equal)
-        raise AssertionError(f"an inexact predicate came through: {node}")
-
-    def _compare(self, operator: Operator, left: Column, right: Operand, rows: pa.RecordBatch) -> pa.Array:
-        ours, theirs = _alike(self._operand(left, rows), self._operand(right, rows))
-        if any(isinstance(side, Column) and side.path in self._padded for side in (left, right)):
-            ours, theirs = (pc.utf8_rtrim(side, " ") for side in (ours, theirs))
-        if operator is not Operator.EQ_NULL_SAFE:
-            return _COMPARISONS[operator](ours, theirs)
-        both_null = pc.and_(pc.is_null(ours), pc.is_null(theirs))
-        return pc.or_(both_null, pc.fill_null(pc.equal(ours, theirs), False))
-
-    def _operand(self, operand: Operand, rows: pa.RecordBatch) -> pa.Array:
-        if isinstance(operand, Column):
-            return _comparable(self._stored(operand, rows))
-        return _comparable(pa.repeat(_scalar(operand), rows.num_rows))
-
-    def _stored(self, column: Column, rows: pa.RecordBatch) -> pa.Array:
-        name, *below = column.path
-        values = rows.column(rows.schema.get_field_index(name))
-        for part in below:
-            values = pc.struct_field(values, part)
-        return values
-
-
-def _scalar(literal: Literal) -> pa.Scalar:
-    value = literal.value
-    if isinstance(value, int) and not isinstance(value, bool) and not -_INT64_MAX <= value <= _INT64_MAX:
-        return pa.scalar(value, pa.decimal128(38, 0))
-    return pa.scalar(value)
-
-
-def _comparable(values: pa.Array) -> pa.Array:
-    """The values in a type whose order is that of Spark: dates and times by number, as literals are."""
-    kind = values.type
-    if pa.types.is_date32(kind):
-        return values.cast(pa.int32())
-    if pa.types.is_timestamp(kind):
-        return values.cast(pa.int64())
-    if pa.types.is_boolean(kind):
-        return values.cast(pa.int8())
-    if pa.types.is_floating(kind):
-        return _in_order(values.cast(pa.float64()))
-    if pa.types.is_nested(kind):
-        raise pa.ArrowNotImplementedError(f"comparing values of type {kind}")
-    return values
-
-
-def _in_order(values: pa.Array) -> pa.Array:
-    """Whole numbers that compare as Spark compares these: one zero, one NaN, and that above infinity."""
-    plain = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
-    bits = (np.where(np.isnan(plain), np.nan, plain) + 0.0).view(np.int64)
-    ordered = np.where(bits < 0, bits ^ np.int64(_INT64_MAX), bits)
-    return pc.if_else(pc.is_valid(values), pa.array(ordered), None)
-
-
-def _alike(ours: pa.Array, theirs: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Both sides in one type where Arrow would not find it by itself."""
-    if pa.types.is_null(ours.type) or pa.types.is_null(theirs.type):
-        kind = ours.type if pa.types.is_null(theirs.type) else theirs.type
-        return ours.cast(kind), theirs.cast(kind)
-    if pa.types.is_decimal(ours.type) != pa.types.is_decimal(theirs.type):
-        wide = pa.decimal256(76, 38)
-        return ours.cast(wide), theirs.cast(wide)
-    return ours, theirs

@@ -1,4 +1,4 @@
-"""Rows of one data file as rows of the table, read by pyarrow."""
+"""Reads data files by pyarrow, as rows of the table."""
 
 from __future__ import annotations
 
@@ -13,17 +13,8 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark.sql.types import NullType, StructField, StructType
 
-from anabranch.cli.rows.arrow_types import (
-    FIELD_ID,
-    FindField,
-    arrow_type,
-    by_field_id,
-    by_name,
-    by_position,
-    file_schema,
-    fit,
-    row_schema,
-)
+from anabranch.cli.rows.arrow_conversion import FindField, by_field_id, by_name, by_position, fit
+from anabranch.cli.rows.arrow_types import FIELD_ID, arrow_type, file_schema, row_schema
 from anabranch.deletion_vectors.vector_reading import to_words
 from anabranch.errors.environment import DataFileMismatchError
 from anabranch.protocol.partition_values import parse_partition_value
@@ -44,12 +35,13 @@ class DataFiles:
 
     def open(self, name: str) -> pa.NativeFile:
         """The file for random access. Raises `FileMissingError`, `StorageError`."""
-        root, relative = self._place(name)
+        root, relative = self._split(name)
         if root not in self._stores:
             self._stores[root] = open_with_external_files(root, self.storage_options)
         return self._stores[root].open(relative)
 
-    def _place(self, name: str) -> tuple[str, str]:
+    def _split(self, name: str) -> tuple[str, str]:
+        """The root of the store that has the file, and the path below it."""
         if name.startswith(self.table_root + "/"):
             return self.table_root, name[len(self.table_root) + 1 :]
         root, _, last = name.rpartition("/")
@@ -66,27 +58,27 @@ class DataFile:
     name: str
     """Absolute plain path."""
     partition_values: Mapping[str, str | None]
-    """By physical name."""
+    """Values by physical name."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowReader:
-    """How files of one table become rows: the columns of `schema` in order, under logical names."""
+    """Reads files of one table as rows with the columns of `schema`, in its order and under logical names."""
 
     data_files: DataFiles
     schema: StructType
     partition_columns: tuple[str, ...]
     column_mapping: ColumnMappingMode
     time_zone: TimeZone
-    """For partition values that are timestamps and do not name theirs."""
+    """The zone of partition values that are timestamps without one."""
 
     @functools.cached_property
     def row_schema(self) -> pa.Schema:
-        """Of the batches that `read` gives."""
+        """The schema of the batches that `read` yields."""
         return row_schema(self.schema)
 
     def read(self, file: DataFile, hidden: BitMap64 | None) -> Iterator[pa.RecordBatch]:
-        """Live rows in the order of the file.
+        """The rows that `hidden` does not hide, in the order of the file.
 
         Raises `DataFileMismatchError`, `StorageError`.
         """
@@ -105,30 +97,31 @@ class RowReader:
                     yield self._rows(rows, constants, file)
 
     def _constant(self, file: DataFile, field: StructField) -> pa.Scalar | None:
-        """The value of a column that is no column of the file; None where it is one."""
-        kind = arrow_type(field.dataType)
+        """The one value of a column that is not stored in the file; None for stored columns."""
+        arrow = arrow_type(field.dataType)
         if isinstance(field.dataType, NullType):
-            return pa.scalar(None, kind)
+            return pa.scalar(None, arrow)
         if field.name not in self.partition_columns:
             return None
         text = file.partition_values.get(physical_name(field, self.column_mapping))
-        return pa.scalar(parse_partition_value(text, field.dataType, zone=self.time_zone), kind)
+        return pa.scalar(parse_partition_value(text, field.dataType, zone=self.time_zone), arrow)
 
     @functools.cached_property
-    def _wanted(self) -> pa.Schema:
+    def _stored_schema(self) -> pa.Schema:
+        """The columns that data files store."""
         stored = without_void(self.schema)
         kept = [field for field in stored.fields if field.name not in self.partition_columns]
         return file_schema(StructType(kept), self.column_mapping)
 
     def _stored_batches(self, parquet: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-        """Batches with the columns of `_wanted` that the file has."""
+        """Batches with the columns of `_stored_schema` that the file has."""
         fields = list(parquet.schema_arrow)
         find = self._finder(fields)
-        found = {find(fields, wanted, 0) for wanted in self._wanted}
-        names = [fields[index].name for index in sorted(index for index in found if index is not None)]
+        indices = {find(fields, stored, 0) for stored in self._stored_schema}
+        names = [fields[index].name for index in sorted(index for index in indices if index is not None)]
         if not names:
             return _rows_without_columns(parquet.metadata.num_rows)
-        # A dot would be taken for a step into a struct.
+        # pyarrow would read a dot in a name as a step into a struct.
         columns = None if any("." in name for name in names) else names
         batches: Iterator[pa.RecordBatch] = parquet.iter_batches(_BATCH_ROWS, columns=columns)
         return batches
@@ -138,18 +131,18 @@ class RowReader:
         return by_field_id if self.column_mapping is ColumnMappingMode.ID and has_ids else by_name
 
     def _rows(self, batch: pa.RecordBatch, constants: Sequence[pa.Scalar | None], file: DataFile) -> pa.RecordBatch:
-        given = list(batch.schema)
-        find = self._finder(given)
-        wanted = iter(self._wanted)
+        file_fields = list(batch.schema)
+        find = self._finder(file_fields)
+        stored_fields = iter(self._stored_schema)
         arrays = []
-        for field, kind, constant in zip(self.schema.fields, self.row_schema.types, constants, strict=True):
+        for field, arrow, constant in zip(self.schema.fields, self.row_schema.types, constants, strict=True):
             if constant is not None:
-                arrays.append(pa.repeat(constant, batch.num_rows).cast(kind))
+                arrays.append(pa.repeat(constant, batch.num_rows).cast(arrow))
                 continue
-            stored = next(wanted)
-            index = find(given, stored, 0)
+            stored = next(stored_fields)
+            index = find(file_fields, stored, 0)
             if index is None:
-                arrays.append(pa.nulls(batch.num_rows, kind))
+                arrays.append(pa.nulls(batch.num_rows, arrow))
             else:
                 arrays.append(self._fitted(batch.column(index), stored, field, find, file))
         return pa.RecordBatch.from_arrays(arrays, schema=self.row_schema)
@@ -179,7 +172,7 @@ def _rows_without_columns(count: int) -> Iterator[pa.RecordBatch]:
 
 
 def _live_rows(hidden: BitMap64 | None, num_rows: int) -> npt.NDArray[np.bool_] | None:
-    """Which rows of the file are not hidden; None where all are live. A vector longer than the file is an error."""
+    """Which rows of the file are not hidden; None if all are live. A vector longer than the file is an error."""
     if not hidden:
         return None
     words = to_words(hidden, num_rows=num_rows)

@@ -1,4 +1,4 @@
-"""The time zone of this machine. Nothing here has a JVM: what it means is told by Python's data, to people alone."""
+"""This machine's time zone by Python's time zone data, for commands that run without a JVM. Only for display."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LOCAL_TIME = "/etc/localtime"
 _EPOCH = datetime.datetime(1970, 1, 1)
 _FIRST = datetime_to_micros(datetime.datetime(2, 1, 1))
 _LAST = datetime_to_micros(datetime.datetime(9998, 1, 1))
-"""Beyond the years that `datetime` knows, offsets are those of its first and last ones."""
+"""Outside the years of `datetime`, the offsets of its first and last years are used."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PythonTimeZone:
-    """A region by the data of Python's `zoneinfo`."""
+    """A time zone by the data of Python's `zoneinfo`."""
 
     region: datetime.tzinfo
 
@@ -28,7 +28,7 @@ class PythonTimeZone:
         return local - self._offset(local, fold=0)
 
     def is_unambiguous(self, local: int) -> bool:
-        # Offsets differ before and after a change of clocks, and only times around it belong to both.
+        # The two offsets differ only for times that a change of the clocks skips or repeats.
         return self._offset(local, fold=0) == self._offset(local, fold=1)
 
     def to_local(self, moment: int) -> int:
@@ -46,7 +46,7 @@ def _micros(offset: datetime.timedelta | None) -> int:
 
 
 def local_time_zone() -> TimeZone:
-    """The zone that this machine's clocks show; UTC where it says none."""
+    """The zone of this machine's clock; UTC where none is configured."""
     candidates: Iterable[str] = (os.environ.get("TZ", "").lstrip(":"), _zone_of_link())
     for name in candidates:
         if name and not name.startswith("/"):

@@ -1,4 +1,4 @@
-"""A condition that a user writes on the command line, as after WHERE, as a predicate."""
+"""Parses the condition of `--where` into a predicate."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 from sqlglot import exp
 
 from anabranch.errors.arguments import PredicateSyntaxError
+from anabranch.predicates.calendar_conditions import day_condition, year_condition
 from anabranch.predicates.expressions import (
     EQ,
     EQ_NULL_SAFE,
@@ -51,7 +52,7 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
-from anabranch.predicates.normalization import coerced, day_condition, year_condition
+from anabranch.predicates.literal_casts import coerced
 from anabranch.protocol.time_zones import TimeZone
 
 FindColumn = Callable[[ColumnPath], tuple[ColumnPath, StructField]]
@@ -62,7 +63,7 @@ _UNKNOWN_TEXT_MAX = 500
 _PRECISION_MAX = 38
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 _PARTS = frozenset({"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"})
-"""What of a node is looked at."""
+"""The arguments of a node that are interpreted; a node with any other is unknown."""
 _COMPARISONS: Mapping[type, Operator] = {
     exp.EQ: EQ,
     exp.NEQ: NE,
@@ -88,22 +89,22 @@ _TYPES: Mapping[Any, DataType] = {
 
 
 def parse_condition(text: str, find_column: FindColumn, *, time_zone: TimeZone) -> Predicate:
-    """What the condition says, in logical names. What only Spark can evaluate becomes `Unknown`.
+    """The condition as a predicate in logical names. Parts that only Spark can evaluate become `Unknown`.
 
-    `time_zone` is that of timestamps without one. Raises `PredicateSyntaxError`, and `ColumnNotFoundError` for a
-    column that is not there.
+    `time_zone` is the zone of timestamps without one. Raises `PredicateSyntaxError`, and `ColumnNotFoundError` for a
+    column that the table lacks.
     """
     if len(text) > TEXT_CHARACTERS_MAX:
         raise PredicateSyntaxError(text=text, line=1, column=1, reason=f"it has over {TEXT_CHARACTERS_MAX} characters")
     try:
         return _Reader(find_column, time_zone).predicate(sqlglot.condition(text, dialect="spark"))
     except sqlglot.ParseError as error:
-        place = error.errors[0] if error.errors else {}
+        first = error.errors[0] if error.errors else {}
         raise PredicateSyntaxError(
             text=text,
-            line=place.get("line") or 1,
-            column=place.get("col") or 1,
-            reason=str(place.get("description") or "it is no condition"),
+            line=first.get("line") or 1,
+            column=first.get("col") or 1,
+            reason=str(first.get("description") or "it is no condition"),
         ) from None
     except sqlglot.TokenError as error:
         raise PredicateSyntaxError(text=text, line=1, column=1, reason=str(error)) from None
@@ -112,6 +113,8 @@ def parse_condition(text: str, find_column: FindColumn, *, time_zone: TimeZone) 
 
 
 class _Reader:
+    """Translates nodes of SQLGlot's syntax tree."""
+
     def __init__(self, find_column: FindColumn, time_zone: TimeZone) -> None:
         self._find_column = find_column
         self._zone = time_zone
@@ -136,35 +139,36 @@ class _Reader:
 
     def _of_columns(self, node: Any) -> Predicate:
         if any(value and name not in _PARTS for name, value in node.args.items()):
-            # Something beside the operands, such as a subquery in an IN, which means what is not known here.
+            # An argument beside the operands, such as a subquery in an IN, changes the meaning.
             return self._unknown(node)
-        found = self._condition(node)
-        if found is None:
+        predicate = self._condition(node)
+        if predicate is None:
             return self._unknown(node)
-        return Not(found) if node.args.get("negate") else found
+        return Not(predicate) if node.args.get("negate") else predicate
 
     def _condition(self, node: Any) -> Predicate | None:
-        found: Predicate | None = None
+        """The predicate of a node over columns, without its negation; None where only Spark can evaluate it."""
+        predicate: Predicate | None = None
         match node:
             case exp.Column():
                 column, data_type = self._column(node)
                 if isinstance(data_type, BooleanType):
-                    found = Comparison(EQ, column, Literal(True, BooleanType()))
+                    predicate = Comparison(EQ, column, Literal(True, BooleanType()))
             case exp.Is(this=exp.Column() as column, expression=exp.Null()):
-                found = IsNull(self._column(column)[0])
+                predicate = IsNull(self._column(column)[0])
             case exp.Between(this=value):
                 low = exp.GTE(this=value, expression=node.args["low"])
                 high = exp.LTE(this=value.copy(), expression=node.args["high"])
-                found = conjunction([self._comparison(GE, low), self._comparison(LE, high)])
+                predicate = conjunction([self._comparison(GE, low), self._comparison(LE, high)])
             case exp.In(this=exp.Column()):
-                found = self._membership(node)
+                predicate = self._membership(node)
             case exp.Like(this=exp.Column(), expression=exp.Literal(this=pattern)):
-                found = self._pattern(node, pattern)
+                predicate = self._pattern(node, pattern)
             case exp.StartsWith(this=exp.Column(), expression=exp.Literal(is_string=True)):
-                found = self._beginning(node, node.expression.this)
+                predicate = self._prefix(node, node.expression.this)
             case exp.Binary() if type(node) in _COMPARISONS:
-                found = self._comparison(_COMPARISONS[type(node)], node)
-        return found
+                predicate = self._comparison(_COMPARISONS[type(node)], node)
+        return predicate
 
     def _unknown(self, node: Any) -> Unknown:
         columns = (self._column(column)[0] for column in node.find_all(exp.Column))
@@ -180,13 +184,14 @@ class _Reader:
         left, right = node.this.unnest(), node.expression.unnest()
         if not isinstance(left, exp.Column) and isinstance(right, exp.Column):
             left, right, operator = right, left, operator.mirrored
-        found: Predicate | None = None
+        predicate: Predicate | None = None
         if isinstance(left, exp.Column) and isinstance(right, exp.Column):
-            (one, kind), (other, same) = self._column(left), self._column(right)
-            found = Comparison(operator, one, other) if kind == same and _has_plain_order(kind) else None
+            (column, data_type), (other, other_type) = self._column(left), self._column(right)
+            if data_type == other_type and _has_plain_order(data_type):
+                predicate = Comparison(operator, column, other)
         elif (literal := self._literal(right)) is not None:
-            found = self._against_literal(operator, left, literal)
-        return self._unknown(node) if found is None else found
+            predicate = self._against_literal(operator, left, literal)
+        return self._unknown(node) if predicate is None else predicate
 
     def _against_literal(self, operator: Operator, node: Any, literal: Literal) -> Predicate | None:
         match node:
@@ -210,8 +215,8 @@ class _Reader:
         column, data_type = self._column(node.this)
         literals = [self._literal(value) for value in node.expressions]
         values = [None if literal is None else self._coerced(literal, data_type) for literal in literals]
-        known = tuple(value for value in values if value is not None)
-        return In(column, known) if known and len(known) == len(values) else None
+        constants = tuple(value for value in values if value is not None)
+        return In(column, constants) if constants and len(constants) == len(values) else None
 
     def _pattern(self, node: exp.Like, pattern: str) -> Predicate | None:
         stem = pattern.removesuffix("%")
@@ -222,9 +227,9 @@ class _Reader:
             return None
         if stem == pattern:
             return Comparison(EQ, column, Literal(stem, StringType()))
-        return self._beginning(node, stem)
+        return self._prefix(node, stem)
 
-    def _beginning(self, node: Any, prefix: str) -> Predicate | None:
+    def _prefix(self, node: Any, prefix: str) -> Predicate | None:
         column, data_type = self._column(node.this)
         return StartsWith(column, prefix) if isinstance(data_type, StringType) and _has_plain_order(data_type) else None
 
@@ -268,5 +273,5 @@ def _number(text: str) -> Literal | None:
 
 
 def _has_plain_order(data_type: DataType) -> bool:
-    """Whether values are compared as such; text with a collation is not."""
+    """Whether values are compared as they are; strings with another collation than `UTF8_BINARY` are not."""
     return not isinstance(data_type, StringType) or getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"

@@ -15,10 +15,10 @@ from anabranch.transaction.commit.commit_context import CommittedVersion
 
 
 def alter_cluster_by(table: TableRef, columns: Sequence[FieldPath]) -> CommittedVersion | None:
-    """Let OPTIMIZE order rows by these columns, or by none. Files that are there stay as they are.
+    """Have OPTIMIZE order rows by these columns, or by none. Existing files stay as they are.
 
-    Raises `InvalidClusteringError`, `ColumnNotFoundError`, and `MetadataChangedException` where somebody else
-    changes the clustering at the same time.
+    Raises `InvalidClusteringError`, `ColumnNotFoundError`, and `MetadataChangedException` where another
+    commit changes the clustering at the same time.
     """
     alteration = Alteration(table)
     snapshot = alteration.snapshot

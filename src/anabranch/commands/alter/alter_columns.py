@@ -1,4 +1,4 @@
-"""ALTER TABLE … ADD, DROP, RENAME, ALTER and REPLACE COLUMNS."""
+"""ALTER TABLE … ADD, DROP, RENAME, ALTER and REPLACE COLUMNS, and ALTER COLUMN … SYNC IDENTITY."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DecimalType, StructField, StructType
 
 from anabranch.commands.alter.alter_transaction import Alteration
-from anabranch.commands.alter.column_usage import check_no_layout_uses, check_no_rule_uses
+from anabranch.commands.definition.column_usage import check_no_layout_uses, check_no_rule_uses
 from anabranch.commands.definition.rule_checks import check_default
 from anabranch.commands.definition.table_definition import current_properties
 from anabranch.commands.table_access import TableRef
@@ -36,16 +36,14 @@ from anabranch.schema.column_changes import (
 from anabranch.schema.computed_columns import identity_of, with_high_water_mark
 from anabranch.schema.logical_types import DECLARED_TYPE
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import FieldPath, find, find_end, quoted
+from anabranch.schema.paths import FieldPath, find, find_field_or_part, quoted
 from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.transaction.commit.commit_context import CommittedVersion
 
-# The columns of a table while a list of changes is made to them.
-
 
 class ChangedTable:
-    """The table as a list of changes makes it, one after the other."""
+    """The columns and properties of a table while a list of changes is applied to them, one after the other."""
 
     def __init__(self, alteration: Alteration) -> None:
         self._alteration = alteration
@@ -55,7 +53,7 @@ class ChangedTable:
         self.partition_columns = alteration.snapshot.partition_columns
 
     def apply(self, path: FieldPath, change: ColumnChange) -> dict[str, Any]:
-        """Make one change, and say how the log tells of it."""
+        """Make one change. Returns how `operationParameters` describe it."""
         new_name = None if change.new_name == path[-1] else change.new_name
         own = dataclasses.replace(change, path=path, new_name=new_name)
         before = self.schema
@@ -76,7 +74,7 @@ class ChangedTable:
         if field is None or not field.nullable:
             return
         if not is_in_structs(before, path):
-            reason = "inside arrays and maps nobody checks it"
+            reason = "inside arrays and maps it is not checked"
             raise UnsupportedColumnChangeError(table=self._table, column=quoted(path), reason=reason)
         column = F.col(quote(path[0]))
         for name in path[1:]:
@@ -101,20 +99,20 @@ class ChangedTable:
 
     def _logged(self, path: FieldPath, change: ColumnChange) -> dict[str, Any]:
         now = (*path[:-1], change.new_name or path[-1])
-        field = find_end(self.schema, now)
+        field = find_field_or_part(self.schema, now)
         assert field is not None
         return with_position({"column": column_json(now, field)}, change.position)
 
 
 def column_json(path: FieldPath, field: StructField) -> dict[str, Any]:
-    """A column as `operationParameters` tell of it."""
+    """A column as `operationParameters` describe it."""
     shown = visible_schema(StructType([field])).fields[0]
     kind = field.dataType.simpleString() if isinstance(field.dataType, DecimalType) else field.dataType.typeName()
     return {"name": quoted(path), "type": kind, "nullable": field.nullable, "metadata": dict(shown.metadata)}
 
 
 def with_position(entry: dict[str, Any], position: object | None) -> dict[str, Any]:
-    """What the log tells of a column, with its place."""
+    """The description of a column for the log, with its position where one is set."""
     return entry if position is None else {**entry, "position": str(position)}
 
 
@@ -124,14 +122,17 @@ def widens_types(alteration: Alteration) -> bool:
 
 
 def check_maps(alteration: Alteration, path: FieldPath, *, renamed: bool = False) -> None:
-    """Raises `ColumnMappingNeededError` where files call columns as users do."""
+    """Raises a `ColumnMappingNeededError` where columns have the same names in files as in the schema."""
     if not alteration.snapshot.column_mapping_mode.maps:
         needed = RenameNeedsColumnMappingError if renamed else DropNeedsColumnMappingError
         raise needed(table=alteration.label, change=f"{'rename' if renamed else 'drop'} column {quoted(path)}")
 
 
 def check_no_lengths(schema: StructType, path: FieldPath, table: str) -> None:
-    """Raises UnsupportedColumnChangeError: lengths of nested strings are written down with the names of fields."""
+    """Raises `UnsupportedColumnChangeError` for a field of a column with nested CHAR or VARCHAR.
+
+    The metadata of the column has their lengths together with the names of its fields.
+    """
     if len(path) > 1 and DECLARED_TYPE in schema[path[0]].metadata:
         reason = f"{quoted(path[:1])} holds strings of limited length"
         raise UnsupportedColumnChangeError(table=table, column=quoted(path), reason=reason)
@@ -140,7 +141,7 @@ def check_no_lengths(schema: StructType, path: FieldPath, table: str) -> None:
 def alter_add_columns(
     table: TableRef, columns: Sequence[NewColumn], *, if_not_exists: bool = False
 ) -> CommittedVersion | None:
-    """Add columns, also to structs. Rows that are there have NULL in them.
+    """Add columns, also to structs. Existing rows have NULL in them.
 
     Raises `UnsupportedNewColumnError`, `DuplicateColumnsError`, `ColumnNotFoundError`, `NotAStructError`.
     """
@@ -195,7 +196,7 @@ def alter_change_columns(table: TableRef, changes: Sequence[ColumnChange]) -> Co
 
 
 def alter_replace_columns(table: TableRef, schema: StructType) -> CommittedVersion | None:
-    """Give the table these columns: in this order, with these comments, some new, and, with mapping, some gone.
+    """Replace the columns of the table: order and comments change, columns are added and, with mapping, dropped.
 
     Raises `UnsupportedColumnChangeError`, `ColumnInUseError`, `ColumnMappingNeededError`.
     """
@@ -228,13 +229,10 @@ def _position(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"position": entry["position"]} if "position" in entry else {}
 
 
-# ALTER TABLE … ALTER COLUMN … SYNC IDENTITY.
-
-
 def alter_sync_identity(table: TableRef, path: FieldPath) -> CommittedVersion | None:
-    """Let an identity column go on behind the values that it has, whoever gave them. Its mark never goes back.
+    """Continue an identity column after the values that it has, also those that users wrote. Its mark never goes back.
 
-    Raises `NoIdentityColumnError` for other columns, `IdentityColumnNotFoundError` where there is none of the name.
+    Raises `NoIdentityColumnError` for other columns, `IdentityColumnNotFoundError` where no column has this name.
     """
     alteration = Alteration(table)
     schema = alteration.snapshot.schema
@@ -247,10 +245,10 @@ def alter_sync_identity(table: TableRef, path: FieldPath) -> CommittedVersion | 
         reason = "it is no identity column"
         raise NoIdentityColumnError(table=table.label, column=quoted(path), reason=reason)
     column = F.col(quote(name))
-    found = alteration.rows().agg(F.max(column) if identity.step > 0 else F.min(column)).first()
-    last = found[0] if found is not None else None
+    aggregates = alteration.rows().agg(F.max(column) if identity.step > 0 else F.min(column)).first()
+    last = aggregates[0] if aggregates is not None else None
     if last is None:
         return None
-    changed = with_high_water_mark(schema, {name: identity.moved(int(last))})
+    changed = with_high_water_mark(schema, {name: identity.mark_after(int(last))})
     parameters = {"column": column_json((name,), changed[name])}
     return alteration.commit("CHANGE COLUMN", parameters, alteration.define(schema=changed))

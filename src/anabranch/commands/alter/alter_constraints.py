@@ -22,7 +22,7 @@ def alter_add_constraint(table: TableRef, name: str, expression: str) -> Committ
 
     Raises `ConstraintNameError`, `ConstraintExistsError`, `UntrustedExpressionError`, `ExpressionTypeError`,
     `ExistingRowsViolateError`, and `MetadataChangedException` or `ConcurrentAppendException` where a commit meanwhile
-    may have brought other rows.
+    may have added other rows.
     """
     alteration = Alteration(table)
     properties = current_properties(alteration.snapshot.metadata)
@@ -39,21 +39,24 @@ def alter_add_constraint(table: TableRef, name: str, expression: str) -> Committ
 
 
 def alter_drop_constraint(table: TableRef, name: str, *, if_exists: bool = False) -> CommittedVersion | None:
-    """Drop a CHECK constraint. Raises `ConstraintNotFoundError` unless `if_exists`, or the session, says otherwise."""
+    """Drop a CHECK constraint.
+
+    Raises `ConstraintNotFoundError` where there is none, unless `if_exists` or a setting of the session allows it.
+    """
     alteration = Alteration(table)
     properties = current_properties(alteration.snapshot.metadata)
     existing = _stored_name(properties, name)
     if existing is None:
         if if_exists or table.session.flag(_ASSUMES_IF_EXISTS, default=False):
             return None
-        known = tuple(sorted(alteration.snapshot.properties.constraints))
-        raise ConstraintNotFoundError(table=table.label, name=name, existing=known)
+        constraints = tuple(sorted(alteration.snapshot.properties.constraints))
+        raise ConstraintNotFoundError(table=table.label, name=name, existing=constraints)
     expression = properties.pop(existing)
     defined = alteration.define(configuration=properties)
     return alteration.commit("DROP CONSTRAINT", {"name": name, "expr": expression, "existed": "true"}, defined)
 
 
 def _stored_name(properties: dict[str, str], name: str) -> str | None:
-    """The property that holds the constraint; other writers may have kept capital letters."""
+    """The property that holds the constraint. Other writers may have stored its name with capital letters."""
     wanted = f"{CONSTRAINT_PREFIX}{name}".lower()
     return next((key for key in properties if key.lower() == wanted), None)

@@ -9,9 +9,9 @@ import msgspec
 
 from anabranch.booleans import parse_boolean
 from anabranch.commands.alter.alter_transaction import Alteration
+from anabranch.commands.alter.column_mapping_removal import MODE, remove_column_mapping
 from anabranch.commands.alter.row_id_backfill import LOST_RACES_MAX, SUSPENDED, files_without_ids, give_row_ids
 from anabranch.commands.definition.table_definition import ResolvedDefinition, current_properties
-from anabranch.commands.drop_feature.column_mapping_removal import MODE, remove_column_mapping
 from anabranch.commands.other_formats.files_for_iceberg import check_iceberg_upgrade
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.alterations import (
@@ -33,12 +33,12 @@ from anabranch.protocol.protocol_evolution import requested_protocol
 from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.transaction.commit.after_commit import check_listable
 from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.statement_retry import re_executed
+from anabranch.transaction.statement_retry import execute_with_retries
 
 COMMENT = "comment"
-"""Not a property, though it is set as one: the table's description."""
+"""The table's description, which is set like a property but is none."""
 CLUSTERING_COLUMNS = "clusteringColumns"
-"""Catalogs of Spark keep what a table is clustered by under this name. CLUSTER BY is how to say it."""
+"""The name under which Spark's catalogs keep the clustering columns of a table. Users set them by CLUSTER BY."""
 _COMMANDS = {
     "location": "ALTER TABLE … SET LOCATION",
     "provider": "a new table",
@@ -46,38 +46,39 @@ _COMMANDS = {
 }
 _ROW_TRACKING = "delta.enableRowTracking"
 ENABLEMENT_ONLY_TAG = "rowTrackingEnablementOnly"
-"""Of a commit that changes nothing but this: delta-spark's writers need not fail behind it."""
+"""The tag of a commit that only enables row tracking: delta-spark's writers do not conflict with it."""
 
 
 def alter_set_properties(table: TableRef, properties: Mapping[str, str]) -> CommittedVersion | None:
-    """Set table properties; what they need of the protocol comes with them.
+    """Set table properties, and add to the protocol the features that they need.
 
-    Mostly that is one commit. Without column mapping, data files are written again; see `remove_column_mapping`, after
-    whose commit any other properties are set by a second one. With row tracking, rows that have no ids get some first,
-    in commits of their own; see `give_row_ids`.
+    This is one commit in most cases. To turn column mapping off, data files are rewritten (`remove_column_mapping`);
+    a second commit then sets the other properties. To turn row tracking on, rows without ids get them first, in commits
+    of their own (`give_row_ids`).
 
     Raises `UnknownPropertyError`, `InvalidPropertyError`, `ReadOnlyPropertyError`, `PropertyNeedsCommandError`,
-    `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`, and those of `errors.generate`.
+    `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`, and those of
+    `errors.other_formats`.
     """
     for name in properties:
         _check_no_command(name)
     alteration = Alteration(table)
     current = current_properties(alteration.snapshot.metadata)
-    given = {name: value for name, value in properties.items() if name.lower() != COMMENT}
-    asked = validated(given, current=current)
-    if asked.get(MODE, "").lower() == "none" and alteration.snapshot.column_mapping_mode.maps:
-        _check_may_lose_mapping(alteration, {**current, **stored_properties(asked)})
+    values = {name: value for name, value in properties.items() if name.lower() != COMMENT}
+    requested = validated(values, current=current)
+    if requested.get(MODE, "").lower() == "none" and alteration.snapshot.column_mapping_mode.maps:
+        _check_may_lose_mapping(alteration, {**current, **stored_properties(requested)})
         unmapped = remove_column_mapping(table, unset=False)
         others = {name: value for name, value in properties.items() if name.lower() != MODE.lower()}
         return (alter_set_properties(table, others) if others else None) or unmapped
-    if not _tracks_rows(asked) or not files_without_ids(alteration.snapshot):
-        return _set(alteration, properties, asked)
-    check_iceberg_upgrade(table, alteration.snapshot, _with_properties(alteration, asked))
+    if not _tracks_rows(requested) or not files_without_ids(alteration.snapshot):
+        return _set(alteration, properties, requested)
+    check_iceberg_upgrade(table, alteration.snapshot, _with_properties(alteration, requested))
     give_row_ids(table)
     session = table.session
-    # The ids are there: a change of the description in between is no reason to say that nothing was done.
-    return re_executed(
-        lambda _: _set_where_rows_have_ids(table, properties, asked),
+    # The rows have ids by now. A commit of other metadata in between must not make the statement fail.
+    return execute_with_retries(
+        lambda _: _set_where_rows_have_ids(table, properties, requested),
         retries_max=LOST_RACES_MAX,
         random=session.random,
         sleep=session.clock.sleep_ms,
@@ -85,34 +86,34 @@ def alter_set_properties(table: TableRef, properties: Mapping[str, str]) -> Comm
 
 
 def _set_where_rows_have_ids(
-    table: TableRef, properties: Mapping[str, str], asked: Mapping[str, str]
+    table: TableRef, properties: Mapping[str, str], values: Mapping[str, str]
 ) -> CommittedVersion | None:
     alteration = Alteration(table)
     _check_rows_have_ids(alteration)
-    return _set(alteration, properties, asked)
+    return _set(alteration, properties, values)
 
 
-def _set(alteration: Alteration, properties: Mapping[str, str], asked: Mapping[str, str]) -> CommittedVersion | None:
-    """The one commit that sets them."""
+def _set(alteration: Alteration, properties: Mapping[str, str], values: Mapping[str, str]) -> CommittedVersion | None:
+    """Set the properties by one commit."""
     table = alteration.table
-    defined = _with_properties(alteration, asked)
+    defined = _with_properties(alteration, values)
     check_iceberg_upgrade(table, alteration.snapshot, defined)
     if TableProperties(defined.metadata.configuration).symlink_manifests_enabled:
         check_listable(alteration.snapshot, table=table.label)
     for name, value in properties.items():
         if name.lower() == COMMENT:
             defined = _described(defined, value)
-    tags = {ENABLEMENT_ONLY_TAG: "true"} if _tracks_rows(asked) and len(properties) == 1 else {}
-    edited = {*asked, *stored_properties(asked), *(COMMENT for name in properties if name.lower() == COMMENT)}
+    tags = {ENABLEMENT_ONLY_TAG: "true"} if _tracks_rows(values) and len(properties) == 1 else {}
+    edited = {*values, *stored_properties(values), *(COMMENT for name in properties if name.lower() == COMMENT)}
     return alteration.commit("SET TBLPROPERTIES", {"properties": dict(properties)}, defined, edited=edited, tags=tags)
 
 
 def alter_unset_properties(
     table: TableRef, names: Sequence[str], *, if_exists: bool = False
 ) -> CommittedVersion | None:
-    """Let properties have their defaults again. Raises `PropertyNotSetError` unless `if_exists`.
+    """Return properties to their defaults. Raises `PropertyNotSetError` unless `if_exists`.
 
-    Without its mode, column mapping is turned off; see `remove_column_mapping`.
+    Unsetting its mode turns column mapping off; see `remove_column_mapping`.
     """
     alteration = Alteration(table)
     metadata = alteration.snapshot.metadata
@@ -136,7 +137,7 @@ def alter_unset_properties(
 
 
 def alter_table_comment(table: TableRef, comment: str | None) -> CommittedVersion | None:
-    """Say what the table is about, or no longer say so."""
+    """Set the description of the table, or remove it."""
     if comment is None:
         return alter_unset_properties(table, [COMMENT], if_exists=True)
     return alter_set_properties(table, {COMMENT: comment})
@@ -153,7 +154,7 @@ def _check_no_command(name: str) -> None:
 
 
 def _check_may_lose_mapping(alteration: Alteration, configuration: Mapping[str, str]) -> None:
-    """Before files are written again for it: Iceberg finds columns by the ids of the mapping."""
+    """Raises before files are rewritten where the table needs the mapping: Iceberg finds columns by its ids."""
     changed = msgspec.structs.replace(alteration.snapshot.metadata, configuration=dict(configuration))
     check_iceberg_table(changed, alteration.snapshot.protocol, table=alteration.label)
 
@@ -162,20 +163,22 @@ def _described(defined: ResolvedDefinition, description: str | None) -> Resolved
     return dataclasses.replace(defined, metadata=msgspec.structs.replace(defined.metadata, description=description))
 
 
-def _with_properties(alteration: Alteration, asked: Mapping[str, str]) -> ResolvedDefinition:
-    """The table with these properties besides its own. Row tracking that is turned on is suspended no longer."""
+def _with_properties(alteration: Alteration, values: Mapping[str, str]) -> ResolvedDefinition:
+    """The table with these properties added to its own. Turning row tracking on ends its suspension."""
     current = current_properties(alteration.snapshot.metadata)
-    if _tracks_rows(asked):
+    if _tracks_rows(values):
         current.pop(SUSPENDED, None)
-    return alteration.define(configuration={**current, **stored_properties(asked)}, requested=requested_protocol(asked))
+    return alteration.define(
+        configuration={**current, **stored_properties(values)}, requested=requested_protocol(values)
+    )
 
 
-def _tracks_rows(asked: Mapping[str, str]) -> bool:
-    return parse_boolean(asked.get(_ROW_TRACKING, "")) is True
+def _tracks_rows(values: Mapping[str, str]) -> bool:
+    return parse_boolean(values.get(_ROW_TRACKING, "")) is True
 
 
 def _check_rows_have_ids(alteration: Alteration) -> None:
-    """Who does not keep to the protocol may have brought files without ids all the while."""
+    """Raises `RowTrackingEnablementError`: a writer that violates the protocol may have added files without ids."""
     missing = files_without_ids(alteration.snapshot)
     if missing:
         reason = (

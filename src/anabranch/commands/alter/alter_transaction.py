@@ -1,4 +1,4 @@
-"""What all ALTER TABLE commands share: one commit that changes the description of a table and no row."""
+"""The base of all ALTER TABLE commands: one commit that changes metadata and no row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
 from anabranch.commands.catalog_registration import register_if_changed
-from anabranch.commands.definition.table_definition import NOTHING_ASKED, ResolvedDefinition, altered_table
+from anabranch.commands.definition.table_definition import NO_REQUEST, ResolvedDefinition, altered_table
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.constraints import ExistingRowsViolateError
@@ -29,8 +29,8 @@ ROWS_SHOWN_MAX = 3
 class Alteration:
     """One ALTER TABLE of the newest version of a table.
 
-    What it looked at is remembered, so that a commit in between that would have made it decide otherwise is a conflict.
-    A commit that changed other things of the description is none, where the two commute.
+    It remembers what it has read: a commit in between that would have changed its decision is a conflict. A commit that
+    changed other parts of the metadata is no conflict where the two commute.
     """
 
     def __init__(self, table: TableRef) -> None:
@@ -41,23 +41,23 @@ class Alteration:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The name or path of the table in messages."""
         return self.table.label
 
     def rows(self) -> DataFrame:
-        """All rows. From here on it matters which there are."""
+        """All rows. After this call, commits that change rows are conflicts."""
         self._reads_rows = True
         return self.table.session.engine.scan(scan_request(self.table, self.snapshot))
 
     def check_rows(self, violated: Column, columns: Sequence[str], *, rule: str, expression: str) -> None:
-        """Raises `ExistingRowsViolateError` where `violated` is true for a row; `columns` are shown of such rows."""
+        """Raises `ExistingRowsViolateError`, which shows `columns`, where `violated` is true for a row."""
         self.table.session.describe_jobs(f"ALTER TABLE {self.label}: {rule}")
         bad = self.rows().where(violated)
         shown = F.to_json(F.struct(*(F.col(quote(name)) for name in columns)), {"ignoreNullFields": "false"})
-        found = [row[0] for row in bad.select(shown).limit(ROWS_SHOWN_MAX).collect()]
-        if found:
+        examples = [row[0] for row in bad.select(shown).limit(ROWS_SHOWN_MAX).collect()]
+        if examples:
             raise ExistingRowsViolateError(
-                table=self.label, rule=rule, expression=expression, num_rows=bad.count(), rows=tuple(found)
+                table=self.label, rule=rule, expression=expression, num_rows=bad.count(), rows=tuple(examples)
             )
 
     def define(
@@ -66,9 +66,9 @@ class Alteration:
         schema: StructType | None = None,
         configuration: Mapping[str, str] | None = None,
         partition_columns: Sequence[str] | None = None,
-        requested: ProtocolRequest = NOTHING_ASKED,
+        requested: ProtocolRequest = NO_REQUEST,
     ) -> ResolvedDefinition:
-        """The table with these things in the place of its own; see `altered_table`."""
+        """The table with these parts replaced; see `altered_table`."""
         return altered_table(
             self.snapshot.metadata,
             self.snapshot.protocol,
@@ -90,11 +90,11 @@ class Alteration:
         edited: Iterable[str] = (),
         tags: Mapping[str, str] | None = None,
     ) -> CommittedVersion | None:
-        """Land what changes, under Delta's name of the operation; None where nothing does.
+        """Commit the changes under Delta's name of the operation; None where nothing changes.
 
-        `edited` are all properties that the statement is about, also those that keep their values.
+        `edited` are all properties that the statement names, also those that keep their values.
 
-        Raises as `Transaction.commit` does. The catalog knows the new columns afterwards.
+        Raises as `Transaction.commit` does. Afterwards the new columns are in the catalog.
         """
         actions = self._changes(defined, domains)
         if not actions:

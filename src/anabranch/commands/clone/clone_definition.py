@@ -1,4 +1,4 @@
-"""How a clone is described: as its source, but for what a table says of its own history and its own files."""
+"""The metadata of a clone: that of its source, except what concerns the history and files of one table alone."""
 
 from __future__ import annotations
 
@@ -34,14 +34,11 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier
 from anabranch.storage.external_files import allowed_prefixes_of, canonical_root
 from anabranch.transaction.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
-from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
-
-# What SHALLOW CLONE takes its files and its description from.
-
+from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN
 
 NO_VERSION = -1
 _FORMATS = ("parquet",)
-"""By whose name a folder may be cloned, besides Delta."""
+"""Formats, besides Delta, of folders that can be cloned."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,12 +46,12 @@ class CloneSource:
     """One version of a table, or a folder of Parquet files."""
 
     name: str
-    """As the history of the clone tells of it."""
+    """The name that the history of the clone records."""
     version: int
-    """`NO_VERSION` for what has none."""
+    """`NO_VERSION` for a folder of Parquet files."""
     root: str
-    places: tuple[str, ...]
-    """Where it may have files itself, besides its root."""
+    folders: tuple[str, ...]
+    """Folders outside its root in which it may have files itself."""
     metadata: Metadata
     protocol: Protocol
     domains: Mapping[str, DomainMetadata]
@@ -63,7 +60,7 @@ class CloneSource:
 
 
 def clone_source(session: DeltaSession, identifier: TableIdentifier, travel: TimeTravel) -> CloneSource:
-    """The table meant, at the version meant.
+    """The table or folder that `identifier` names, at the version of `travel`.
 
     Raises `CloneSourceError`, `NotADeltaTableError`, the errors of time travel, and for Parquet those of
     `errors.convert`.
@@ -86,7 +83,7 @@ def delta_source(table: TableRef, travel: TimeTravel) -> CloneSource:
         name=table.label if table.entry is None else ".".join(table.entry.full_name.parts),
         version=snapshot.version,
         root=table.path,
-        places=allowed_prefixes_of(table.delta_log.store),
+        folders=allowed_prefixes_of(table.delta_log.store),
         metadata=snapshot.metadata,
         protocol=snapshot.protocol,
         domains=snapshot.domain_metadata,
@@ -104,12 +101,12 @@ def _check_format(session: DeltaSession, identifier: NameIdentifier) -> None:
     if entry is None:
         raise NotADeltaTableError(table=str(identifier), found="the catalog has no such table")
     if entry.provider not in _FORMATS:
-        found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
-        raise CloneSourceError(source=str(identifier), found=found)
+        kind = f"it is a {entry.provider} table" if entry.provider else "it is a view"
+        raise CloneSourceError(source=str(identifier), found=kind)
 
 
 def _parquet_source(session: DeltaSession, identifier: NameIdentifier) -> CloneSource:
-    """As CONVERT TO DELTA would make it a table, without making it one."""
+    """A folder of Parquet files with the metadata that CONVERT TO DELTA would give it. Nothing is written."""
     source = convert_source(session, identifier.parts, None)
     with prepare_conversion(source, collects_statistics=True) as prepared:
         adds = [action for action in prepared.actions if isinstance(action, AddFile)]
@@ -119,7 +116,7 @@ def _parquet_source(session: DeltaSession, identifier: NameIdentifier) -> CloneS
         name=str(identifier),
         version=NO_VERSION,
         root=source.table.path,
-        places=(),
+        folders=(),
         metadata=metadata,
         protocol=protocol,
         domains={},
@@ -128,7 +125,7 @@ def _parquet_source(session: DeltaSession, identifier: NameIdentifier) -> CloneS
 
 
 _OF_ONE_TABLE = (ROW_ID_COLUMN, ROW_VERSION_COLUMN, ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE)
-"""Properties in which a table notes what concerns no other."""
+"""Properties that concern the files or the history of one table alone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +140,14 @@ class CloneDefinition:
 def clone_definition(
     source: CloneSource, target: Snapshot | None, overrides: Mapping[str, str], *, label: str, random: random.Random
 ) -> CloneDefinition:
-    """The clone of `source`, new or in the place of `target`; `overrides` go before the source's properties.
+    """The clone of `source`, new or in place of `target`; `overrides` take precedence over the source's properties.
 
-    Session defaults count for nothing: a clone is like its source. Raises `ColumnMappingChangeError` and the errors
+    Session defaults are ignored: a clone is like its source. Raises `ColumnMappingChangeError` and the errors
     of properties.
     """
-    asked = validated(overrides, current=source.metadata.configuration)
-    requested = requested_protocol(asked)
-    configuration = _configuration(source, target, stored_properties(asked))
+    properties = validated(overrides, current=source.metadata.configuration)
+    requested = requested_protocol(properties)
+    configuration = _configuration(source, target, stored_properties(properties))
     _check_mapping_mode(source, target, configuration)
     marked = source.metadata.schema_string
     if target is not None:
@@ -183,18 +180,18 @@ def _configuration(source: CloneSource, target: Snapshot | None, overrides: Mapp
     before: Mapping[str, str | None] = {} if target is None else target.metadata.configuration
     kept = {name: value for name, value in source.metadata.configuration.items() if name not in _OF_ONE_TABLE}
     own = {name: before[name] for name in _OF_ONE_TABLE if name in before}
-    found = {name: value for name, value in {**kept, **own, **overrides}.items() if value is not None}
-    if not TableProperties(found).in_commit_timestamps_enabled:
+    configuration = {name: value for name, value in {**kept, **own, **overrides}.items() if value is not None}
+    if not TableProperties(configuration).in_commit_timestamps_enabled:
         for name in (ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION):
-            found.pop(name, None)
-    if MAX_ID in found:
-        # Ids that either table has given out are in files that may come back.
-        found[MAX_ID] = str(max(int(each.get(MAX_ID) or 0) for each in (found, before)))
-    return found
+            configuration.pop(name, None)
+    if MAX_ID in configuration:
+        # Files of either table may be restored, so no column id of either is used again.
+        configuration[MAX_ID] = str(max(int(properties.get(MAX_ID) or 0) for properties in (configuration, before)))
+    return configuration
 
 
 def _check_mapping_mode(source: CloneSource, target: Snapshot | None, configuration: Mapping[str, str]) -> None:
-    """Files call their columns in one way, which stays."""
+    """Raises `ColumnMappingChangeError`: the names of columns in existing files follow from the mode."""
     wanted = TableProperties(configuration).column_mapping_mode
     modes = [TableProperties(source.metadata.configuration).column_mapping_mode]
     if target is not None:
@@ -205,37 +202,37 @@ def _check_mapping_mode(source: CloneSource, target: Snapshot | None, configurat
 
 
 def _domains(source: CloneSource, target: Snapshot | None) -> tuple[DomainMetadata, ...]:
-    """Clustering is the source's. Other domains are about the table that has them."""
+    """The clustering domain of the source. Other domains concern one table alone."""
     wanted = source.domains.get(CLUSTERING_DOMAIN)
-    known = None if target is None else target.domain_metadata.get(CLUSTERING_DOMAIN)
+    current = None if target is None else target.domain_metadata.get(CLUSTERING_DOMAIN)
     if wanted is not None:
-        return () if wanted == known else (wanted,)
-    if known is None:
+        return () if wanted == current else (wanted,)
+    if current is None:
         return ()
-    return (DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=known.configuration, removed=True),)
+    return (DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=current.configuration, removed=True),)
 
 
-# Files of one table as the log of another names them: by where they are, whoever reads that log.
+# Paths of files in the log of the clone: absolute, so that they do not depend on the folder of the table.
 #
-# Of a file in the new table's own folder the path stays relative: a clone that is cloned back names the very files
-# that the table had before.
+# The path of a file in the clone's own folder stays relative: when a clone is cloned back, the paths are the same as
+# before.
 
 
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+:(?://[^/]*)?)(/.*)$", re.DOTALL)
 _PLAIN = r"^[A-Za-z0-9_=\-][A-Za-z0-9_=\-.]*(/[A-Za-z0-9_=\-][A-Za-z0-9_=\-.]*)*$"
-"""Relative paths that any root may be put before: nearly all."""
+"""Relative paths without characters that need encoding, as nearly all are: the root can be prefixed as it is."""
 _INLINE, _BY_PATH = "i", "p"
 
 
-def cloned_files(files: pa.Table, *, source_root: str, places: Collection[str], target_root: str) -> pa.Table:
-    """The live files of a table as those of its clone: without row ids, which each table counts for itself.
+def cloned_files(files: pa.Table, *, source_root: str, folders: Collection[str], target_root: str) -> pa.Table:
+    """The live files of a table as files of its clone: without row ids, which every table assigns itself.
 
-    `places` are where the source may have files outside its root. Raises `UnsafePathError` for any other.
+    `folders` are those outside its root in which the source may have files. Raises `UnsafePathError` for other paths.
     """
-    paths = absolute_uris(files["path"], root=source_root, places=places)
+    paths = absolute_uris(files["path"], root=source_root, folders=folders)
     columns = {
         "path": _relative_where_own(paths, target_root),
-        "deletion_vector": _absolute_vectors(files["deletion_vector"], root=source_root, places=places),
+        "deletion_vector": _absolute_vectors(files["deletion_vector"], root=source_root, folders=folders),
         "base_row_id": pa.nulls(files.num_rows, pa.int64()),
         "default_row_commit_version": pa.nulls(files.num_rows, pa.int64()),
     }
@@ -246,8 +243,8 @@ def cloned_files(files: pa.Table, *, source_root: str, places: Collection[str], 
 
 
 def _relative_where_own(paths: pa.Array, target_root: str) -> pa.Array:
-    """Absolute URIs, but for files in the table's own folder, which are named from there."""
-    # A scheme may be spelled in several ways; what follows it, in one.
+    """Absolute URIs; files in the table's own folder have relative paths."""
+    # The same scheme has several spellings, but the rest of the URI has only one.
     folder = absolute_uri(canonical_root(target_root)).partition(":")[2].rstrip("/") + "/"
     maybe_own = pc.match_substring(paths, folder)
     if not pc.any(maybe_own).as_py():
@@ -258,15 +255,15 @@ def _relative_where_own(paths: pa.Array, target_root: str) -> pa.Array:
     return pc.replace_with_mask(paths, maybe_own, pa.array(named, pa.string()))
 
 
-def absolute_uris(uris: pa.ChunkedArray, *, root: str, places: Collection[str]) -> pa.Array:
-    """Paths of a log, as a log of another table may name the same files. Raises `UnsafePathError`."""
+def absolute_uris(uris: pa.ChunkedArray, *, root: str, folders: Collection[str]) -> pa.Array:
+    """The absolute URIs of paths in a log, for the log of another table. Raises `UnsafePathError`."""
     text = uris.combine_chunks().cast(pa.string())
     below = pc.binary_join_element_wise(absolute_uri(canonical_root(root)).rstrip("/"), text, "/")
     unusual = pc.invert(pc.match_substring_regex(text, _PLAIN))
     if not pc.any(unusual).as_py():
         return below
-    found = [_absolute(uri, root, places) for uri in text.filter(unusual).to_pylist()]
-    return pc.replace_with_mask(below, unusual, pa.array(found, pa.string()))
+    absolute = [_absolute(uri, root, folders) for uri in text.filter(unusual).to_pylist()]
+    return pc.replace_with_mask(below, unusual, pa.array(absolute, pa.string()))
 
 
 def absolute_uri(plain: str) -> str:
@@ -276,26 +273,26 @@ def absolute_uri(plain: str) -> str:
     return scheme + encode_path(path)
 
 
-def _absolute(uri: str, root: str, places: Collection[str]) -> str:
-    plain = decode_path(uri, table_root=root, allowed_prefixes=places)
+def _absolute(uri: str, root: str, folders: Collection[str]) -> str:
+    plain = decode_path(uri, table_root=root, allowed_prefixes=folders)
     if plain.startswith("/") or _URL.match(plain):
         return absolute_uri(canonical_root(plain))
     return absolute_uri(f"{canonical_root(root)}/{plain}")
 
 
-def _absolute_vectors(vectors: pa.ChunkedArray, *, root: str, places: Collection[str]) -> pa.Array:
+def _absolute_vectors(vectors: pa.ChunkedArray, *, root: str, folders: Collection[str]) -> pa.Array:
     if vectors.null_count == len(vectors):
         return pa.nulls(len(vectors), DELETION_VECTOR)
-    known: dict[str, str] = {}
-    found = []
+    uris: dict[str, str] = {}
+    descriptors = []
     for fields in vectors.to_pylist():
         if fields is None or fields["storage_type"] == _INLINE:
-            found.append(fields)
+            descriptors.append(fields)
             continue
         text = fields["storage_type"] + fields["path_or_inline_dv"]
-        if text not in known:
-            plain = vector_path(DeletionVectorDescriptor(**fields), table_root=root, allowed_prefixes=places)
+        if text not in uris:
+            plain = vector_path(DeletionVectorDescriptor(**fields), table_root=root, allowed_prefixes=folders)
             is_absolute = plain.startswith("/") or _URL.match(plain)
-            known[text] = absolute_uri(canonical_root(plain) if is_absolute else f"{canonical_root(root)}/{plain}")
-        found.append({**fields, "storage_type": _BY_PATH, "path_or_inline_dv": known[text]})
-    return pa.array(found, DELETION_VECTOR)
+            uris[text] = absolute_uri(canonical_root(plain) if is_absolute else f"{canonical_root(root)}/{plain}")
+        descriptors.append({**fields, "storage_type": _BY_PATH, "path_or_inline_dv": uris[text]})
+    return pa.array(descriptors, DELETION_VECTOR)

@@ -1,7 +1,7 @@
-"""SHALLOW CLONE: a table that begins with the files of another, where they are.
+"""SHALLOW CLONE: a table whose first files are those of another table, in their folder.
 
-Nothing of the source is written or deleted, now or later: the clone's own files go to its own folder. The session that
-makes the clone lets it read there; see docs/design/restore-and-clone.md.
+The source is never changed: new files of the clone are written to its own folder. The session that makes the clone
+allows it to read the folders of the source; see docs/design/restore-and-clone.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.catalog_registration import register
 from anabranch.commands.clone.clone_definition import CloneDefinition, CloneSource, clone_definition, cloned_files
-from anabranch.commands.definition.create_table import CreationMode, check_location_free, check_named
+from anabranch.commands.create.create_table import CreationMode, check_location_free, check_named
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import CloneOntoItselfError, CloneTargetError, NotADeltaTableError, TableAlreadyExistsError
@@ -52,7 +52,7 @@ RESULT = StructType(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cloned:
-    """What a clone did."""
+    """The commit of a clone and its metrics."""
 
     committed: CommittedVersion
     metrics: Mapping[str, int]
@@ -61,14 +61,14 @@ class Cloned:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PreparedClone:
-    """All of a clone but its commit."""
+    """A clone that is ready to be committed."""
 
     transaction: Transaction
     actions: tuple[Action, ...]
     metrics: Mapping[str, int]
 
     def commit(self) -> Cloned:
-        """Land it. Raises `DeltaConcurrentModificationException` behind whoever made or changed the table meanwhile."""
+        """Commit it. Raises `DeltaConcurrentModificationException` where another commit changed the table first."""
         committed = self.transaction.commit(self.actions, metrics=self.metrics, conflicts_with=_describes)
         return Cloned(committed=committed, metrics=self.metrics)
 
@@ -76,13 +76,13 @@ class PreparedClone:
 def shallow_clone(
     target: TableRef, source: CloneSource, mode: CreationMode, properties: Mapping[str, str]
 ) -> Cloned | None:
-    """Make `target` a clone of `source`; None where it is there and the mode lets it be. The catalog knows it then.
+    """Make `target` a clone of `source`; None where it exists and the mode leaves it alone. It is in the catalog then.
 
-    `properties` go before those of the source. Raises `TableAlreadyExistsError`, `NotADeltaTableError` (nothing to
-    replace), `LocationNotEmptyError`, `TableInLocationError`, `CloneOntoItselfError`, `UnsafePathError`, and the
-    errors of properties.
+    `properties` take precedence over those of the source. Raises `TableAlreadyExistsError`, `NotADeltaTableError`
+    (nothing to replace), `LocationNotEmptyError`, `TableInLocationError`, `CloneOntoItselfError`, `UnsafePathError`,
+    and the errors of properties.
     """
-    if not _shall_be_made(target, mode):
+    if not _is_to_be_made(target, mode):
         return None
     try:
         cloned = prepare_clone(target, source, properties).commit()
@@ -91,21 +91,21 @@ def shallow_clone(
             raise
         check_named(target)
         return None
-    # Only now: until the commit, whatever is there is not of our making.
-    target.session.allow_prefixes(target.path, [source.root, *source.places])
+    # Not before the commit: until then, a table in this folder is not our clone.
+    target.session.allow_prefixes(target.path, [source.root, *source.folders])
     if target.entry is not None:
         register(target, target.entry, cloned.committed)
     return cloned
 
 
 def clone_frame(session: DeltaSession, cloned: Cloned | None) -> DataFrame:
-    """The result as Delta has it: one row of sizes and numbers of files, none where nothing was done."""
+    """Delta's result: one row of sizes and numbers of files, or no row where nothing was cloned."""
     rows = [] if cloned is None else [tuple(cloned.metrics.values())]
     return session.spark.createDataFrame(rows, RESULT)
 
 
 def prepare_clone(target: TableRef, source: CloneSource, properties: Mapping[str, str]) -> PreparedClone:
-    """All of `shallow_clone` but the commit."""
+    """Prepare a clone for its commit. Raises as `shallow_clone` does."""
     if canonical_root(target.path) == canonical_root(source.root):
         raise CloneOntoItselfError(table=target.label)
     snapshot = target.delta_log.snapshots.latest_or_none()
@@ -113,7 +113,7 @@ def prepare_clone(target: TableRef, source: CloneSource, properties: Mapping[str
         check_writable(snapshot.protocol, table=target.label)
     defined = clone_definition(source, snapshot, properties, label=target.label, random=target.session.random)
     files = cloned_files(
-        source.files, source_root=source.root, places=source.places, target_root=target.delta_log.store.root
+        source.files, source_root=source.root, folders=source.folders, target_root=target.delta_log.store.root
     )
     operation = Operation(name="CLONE", parameters={"source": source.name, "sourceVersion": source.version})
     transaction = target.begin_at(operation, snapshot=snapshot)
@@ -127,8 +127,8 @@ def prepare_clone(target: TableRef, source: CloneSource, properties: Mapping[str
 def planned_clone(
     transaction: Transaction, defined: CloneDefinition, adds: list[AddFile], *, now_ms: int
 ) -> PreparedClone:
-    """What makes the table that the transaction reads, or none, into one of these files."""
-    removes = _leaving(transaction.snapshot, adds, now_ms=now_ms)
+    """The clone as a commit: `adds` replace the files of the table that the transaction reads, if there is one."""
+    removes = _removes_of(transaction.snapshot, adds, now_ms=now_ms)
     size_bytes = sum(add.size for add in adds)
     return PreparedClone(
         transaction=transaction,
@@ -145,7 +145,7 @@ def planned_clone(
 
 
 def clone_target(session: DeltaSession, target: str) -> TableRef:
-    """Where a clone goes that is given by an absolute path or by a name."""
+    """The table that an absolute path or a name means as the target of a clone."""
     identifier = PathIdentifier(target) if _ABSOLUTE.match(target) else parse_identifier(target)
     if isinstance(identifier, PathIdentifier):
         return table_at(session, identifier.path)
@@ -153,18 +153,18 @@ def clone_target(session: DeltaSession, target: str) -> TableRef:
 
 
 def check_target_path(path: str) -> None:
-    """Raises `CloneTargetError`: what is relative would depend on who asks."""
+    """Raises `CloneTargetError` for a relative path: its meaning would depend on the working directory."""
     if not _ABSOLUTE.match(path):
         raise CloneTargetError(target=path, problem="a clone's folder is given by its absolute path")
 
 
 def _describes(commit: Commit) -> str | None:
-    """Whoever changes the description of a table while it becomes a clone is not known to the clone."""
+    """A winner that changed the metadata of the target is a conflict: the clone has not read it."""
     return "it changed how the table is described, and so does CLONE" if Winner(commit=commit).describes_table else None
 
 
-def _leaving(snapshot: Snapshot | None, adds: list[AddFile], *, now_ms: int) -> list[RemoveFile]:
-    """Files of the table that is replaced, but for those that the clone has as well."""
+def _removes_of(snapshot: Snapshot | None, adds: list[AddFile], *, now_ms: int) -> list[RemoveFile]:
+    """The removes for files of the replaced table that the clone does not have."""
     if snapshot is None:
         return []
     staying = {add.key for add in adds}
@@ -172,16 +172,16 @@ def _leaving(snapshot: Snapshot | None, adds: list[AddFile], *, now_ms: int) -> 
     return [removal(add, removed_at_ms=now_ms, data_change=True) for add in files if add.key not in staying]
 
 
-def _shall_be_made(target: TableRef, mode: CreationMode) -> bool:
-    known = target.entry is not None and target.session.catalog.find(target.entry.full_name) is not None
-    there = target.delta_log.snapshots.latest_or_none() is not None
-    if (known or there) and not mode.replaces:
+def _is_to_be_made(target: TableRef, mode: CreationMode) -> bool:
+    registered = target.entry is not None and target.session.catalog.find(target.entry.full_name) is not None
+    exists = target.delta_log.snapshots.latest_or_none() is not None
+    if (registered or exists) and not mode.replaces:
         check_named(target)
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return False
         raise TableAlreadyExistsError(table=target.label)
-    if mode is CreationMode.REPLACE and (not there or (target.entry is not None and not known)):
+    if mode is CreationMode.REPLACE and (not exists or (target.entry is not None and not registered)):
         raise NotADeltaTableError(table=target.label, found="what is to be replaced cannot be found")
-    if not there:
+    if not exists:
         check_location_free(target, mode)
     return True

@@ -17,7 +17,7 @@ from anabranch.errors.environment import FileMissingError
 from anabranch.errors.protocol import UnknownTypeError
 from anabranch.errors.schema import MalformedSchemaError
 from anabranch.schema.logical_types import without_char_varchar
-from anabranch.schema.merging import MergeRules, merge
+from anabranch.schema.merging import MergeRules, merge_schemas
 from anabranch.schema.names import check_duplicates
 from anabranch.schema.paths import with_comments_only
 from anabranch.schema.serialization import check_types, parse_schema
@@ -26,14 +26,14 @@ from anabranch.storage.log_store import LogStore, StoredFile
 
 FILES_AT_ONCE = 32
 COLUMN_CHUNKS_KEPT_MAX = 200_000
-"""Footers are kept until statistics are read from them, as long as they describe no more than this; others are read
-again. A description takes more than a kilobyte."""
+"""Footers are kept until statistics are read from them, up to this many column chunks; others are read again. The
+footer has more than a kilobyte for each chunk."""
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 T = TypeVar("T")
 R = TypeVar("R")
 SchemaKey = tuple[bytes | None, str]
-"""The schema that Spark left in a file, and the file's own: files that have both in common have the same columns."""
+"""The schema that Spark stored in a file, and the file's own: files in which both are equal have the same columns."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,7 +45,7 @@ class ParquetFile:
     num_rows: int
     created_by: str
     footer: pq.FileMetaData | None
-    """None where it is to be read again."""
+    """None where it was not kept and has to be read again."""
 
     @property
     def path(self) -> str:
@@ -65,20 +65,20 @@ class FooterFiles:
         self._ignores_corrupt_files = ignores_corrupt_files
 
     def read(self, files: Sequence[StoredFile]) -> list[ParquetFile]:
-        """The files with their footers, in the same order; those that are not Parquet are left out where that is asked.
+        """The files with their footers, in the same order, without corrupt ones where these are to be ignored.
 
         Raises `FileNotConvertibleError`.
         """
         kept = 0
         kinds: dict[SchemaKey, SchemaKey] = {}
-        found = []
+        parquet_files = []
         for stored, footer in zip(files, _on_threads(self._footer_or_none, files), strict=True):
             if footer is None:
                 continue
             kept += footer.num_columns * footer.num_row_groups
-            # The first line of it tells where the object lies in memory.
+            # Its first line has the address of the object in memory.
             key = (footer.metadata or {}).get(_SPARK_SCHEMA), str(footer.schema).partition("\n")[2]
-            found.append(
+            parquet_files.append(
                 ParquetFile(
                     stored=stored,
                     schema_key=kinds.setdefault(key, key),
@@ -87,13 +87,13 @@ class FooterFiles:
                     footer=footer if kept <= COLUMN_CHUNKS_KEPT_MAX else None,
                 )
             )
-        return found
+        return parquet_files
 
-    def each(self, files: Sequence[ParquetFile], look_at: Callable[[ParquetFile, pq.FileMetaData], str]) -> list[str]:
-        """What `look_at` makes of each file and its footer."""
-        # Threads only help where there is something to wait for.
-        each = map if all(file.footer for file in files) else _on_threads
-        return list(each(lambda file: look_at(file, file.footer or self._footer(file.stored)), files))
+    def map(self, function: Callable[[ParquetFile, pq.FileMetaData], str], files: Sequence[ParquetFile]) -> list[str]:
+        """The results of `function` for every file and its footer."""
+        # Threads only help where a footer has to be read.
+        mapping = map if all(file.footer for file in files) else _on_threads
+        return list(mapping(lambda file: function(file, file.footer or self._footer(file.stored)), files))
 
     def _footer_or_none(self, stored: StoredFile) -> pq.FileMetaData | None:
         try:
@@ -110,11 +110,11 @@ class FooterFiles:
                     raise self._refused(stored, f"has {file.size()} bytes and had {stored.size_bytes} a moment ago")
                 return pq.read_metadata(file)
         except FileMissingError as error:
-            raise self._refused(stored, "was there a moment ago and is gone") from error
+            raise self._refused(stored, "was there when the folder was listed, and is gone") from error
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise self._refused(stored, f"is not a Parquet file ({_first_line(error)})", corrupt=True) from error
         except OSError as error:
-            # Arrow's word for a footer that is no footer; any other says that storage failed.
+            # Arrow raises this for an invalid footer; other errors mean that storage failed.
             corrupt = "thrift" in str(error)
             raise self._refused(stored, f"cannot be read ({_first_line(error)})", corrupt=corrupt) from error
 
@@ -127,7 +127,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _on_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterable[R]:
-    """What `work` gives for each, in order; the first error ends it."""
+    """The results of `work`, in order; the first error stops it."""
     pool = concurrent.futures.ThreadPoolExecutor(FILES_AT_ONCE, thread_name_prefix="convert")
     try:
         yield from pool.map(work, items)
@@ -135,22 +135,22 @@ def _on_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterable[R]:
         pool.shutdown(cancel_futures=True)
 
 
-# The columns of a folder of Parquet files, which need not all have the same.
+# The columns of a folder of Parquet files. Files may have different ones.
 
 
 def file_schemas(
     files: Sequence[ParquetFile], read_by_spark: Callable[[ParquetFile], StructType], *, table: str
 ) -> dict[SchemaKey, StructType]:
-    """The columns of each kind of file, as Spark would read them; one file of each kind is looked at.
+    """The columns of each kind of file, as Spark would read them. One file of each kind is read.
 
-    `read_by_spark` is asked about kinds in which Spark left no schema of its own. Raises the errors of
+    `read_by_spark` is called for kinds in which Spark stored no schema. Raises the errors of
     `errors.schema`.
     """
-    found: dict[SchemaKey, StructType] = {}
+    schemas: dict[SchemaKey, StructType] = {}
     for file in files:
-        if file.schema_key not in found:
-            found[file.schema_key] = _of_file(file, read_by_spark, table)
-    return found
+        if file.schema_key not in schemas:
+            schemas[file.schema_key] = _of_file(file, read_by_spark, table)
+    return schemas
 
 
 def merged_schema(files: Sequence[ParquetFile], schemas: Mapping[SchemaKey, StructType], *, table: str) -> StructType:
@@ -161,7 +161,7 @@ def merged_schema(files: Sequence[ParquetFile], schemas: Mapping[SchemaKey, Stru
         if file.schema_key in seen:
             continue
         schema = schemas[file.schema_key]
-        merged = merge(whole, schema, MergeRules())
+        merged = merge_schemas(whole, schema, MergeRules())
         if merged.conflicts:
             raise _conflict(file, schema, seen, schemas, table)
         seen[file.schema_key] = file
@@ -170,17 +170,17 @@ def merged_schema(files: Sequence[ParquetFile], schemas: Mapping[SchemaKey, Stru
 
 
 def read_by_spark(spark: SparkSession, path: str) -> StructType:
-    """The columns that Spark finds in one Parquet file, its absolute path given; a job of one task."""
+    """The columns that Spark reads in the Parquet file at an absolute path, by a job of one task."""
     return spark.read.parquet(spark_path(path)).schema
 
 
 def _of_file(file: ParquetFile, read: Callable[[ParquetFile], StructType], table: str) -> StructType:
-    told, _ = file.schema_key
+    spark_schema, _ = file.schema_key
     where = f"{file.path} of {table}"
     try:
-        schema = read(file) if told is None else parse_schema(told.decode("utf-8", "replace"), where)
+        schema = read(file) if spark_schema is None else parse_schema(spark_schema.decode("utf-8", "replace"), where)
     except (MalformedSchemaError, UnknownTypeError):
-        # Spark before 1.4 wrote it in a form of its own, which Spark still reads.
+        # Spark before 1.4 stored the schema in another form, which Spark still reads.
         schema = read(file)
     check_types(schema, where)
     check_duplicates(schema, where=file.path, table=table)
@@ -194,8 +194,8 @@ def _conflict(
     schemas: Mapping[SchemaKey, StructType],
     table: str,
 ) -> ConflictingFileSchemasError:
-    """The first file that this one does not go with, and the column. There is one: it did not fit what came of all."""
-    pairs = ((other, merge(schemas[key], schema, MergeRules()).conflicts) for key, other in seen.items())
+    """The error for a file that conflicts with the schema merged so far: it names the first file and the column."""
+    pairs = ((other, merge_schemas(schemas[key], schema, MergeRules()).conflicts) for key, other in seen.items())
     other, conflicts = next((other, conflicts) for other, conflicts in pairs if conflicts)
     column, (other_type, data_type) = next(iter(conflicts.items()))
     return ConflictingFileSchemasError(

@@ -1,4 +1,4 @@
-"""What the folders of a Parquet table say about its partitions. Nothing here reads a file."""
+"""Partition values from the names of a Parquet table's folders. Nothing here reads a file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ FolderValues = tuple[tuple[str, str | None], ...]
 
 
 def is_hidden(path: str) -> bool:
-    """Whether Spark passes over the file when it reads a folder: by its own name, or that of a folder.
+    """Whether Spark skips the file when it reads a folder, because of its own name or that of a folder.
 
-    Folders of partitions count also where the name of a column begins with `_` or `.`.
+    Folders of partitions are read also where the name of the column begins with `_` or `.`.
     """
     *folders, name = path.split("/")
     if name.startswith(("_", ".")) or name.endswith(_COPYING):
@@ -38,18 +38,18 @@ def is_hidden(path: str) -> bool:
 
 
 def folder_values(folder: str) -> FolderValues:
-    """What a folder below the table's says: the last of its parts that stand in a row and have the form `column=value`.
+    """The columns and values in the path of a folder: its last consecutive parts of the form `column=value`.
 
-    Folders of other names may follow, as in `day=1/run-7`.
+    Folders with other names may follow, as in `day=1/run-7`.
     """
-    found: list[tuple[str, str | None]] = []
+    values: list[tuple[str, str | None]] = []
     for part in reversed(folder.split("/")):
         column, equals, text = part.partition("=")
         if equals and column:
-            found.append((unescape_path_name(column), None if text == NULL_DIRECTORY else unescape_path_name(text)))
-        elif found:
+            values.append((unescape_path_name(column), None if text == NULL_DIRECTORY else unescape_path_name(text)))
+        elif values:
             break
-    return tuple(reversed(found))
+    return tuple(reversed(values))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,31 +59,31 @@ class PartitionRules:
     table: str
     columns: tuple[StructField, ...]
     zone: TimeZone
-    """Of timestamps in folders, which do not say theirs."""
+    """The time zone of timestamps in folder names, which name none."""
     case_sensitive: bool = False
     ignores_bad_values: bool = False
-    """A value that is none of its column's type is null."""
+    """A value that its column's type does not have is read as null."""
 
-    def values(self, file: str, found: FolderValues) -> dict[str, str | None]:
+    def values(self, file: str, in_folder: FolderValues) -> dict[str, str | None]:
         """The partition values of a file, as in the log. Raises `PartitionFolderValueError`."""
         return {
-            field.name: self._value(file, field, text) for field, (_, text) in zip(self.columns, found, strict=True)
+            field.name: self._value(file, field, text) for field, (_, text) in zip(self.columns, in_folder, strict=True)
         }
 
-    def fits(self, found: FolderValues) -> bool:
+    def fits(self, in_folder: FolderValues) -> bool:
         """Whether a folder names these columns, in this order."""
-        return [self._key(name) for name, _ in found] == [self._key(field.name) for field in self.columns]
+        return [self._key(name) for name, _ in in_folder] == [self._key(field.name) for field in self.columns]
 
-    def mismatch(self, file: str, found: FolderValues, everything: Iterable[FolderValues]) -> Exception:
-        """The error for a file in a folder that does not fit; `everything` are all folders, for a way out."""
-        names = tuple(name for name, _ in found)
+    def mismatch(self, file: str, in_folder: FolderValues, all_folders: Iterable[FolderValues]) -> Exception:
+        """The error for a file in a folder that does not fit; its message suggests a clause for `all_folders`."""
+        names = tuple(name for name, _ in in_folder)
         kind = UnexpectedPartitionFolderError if len(names) == len(self.columns) else PartitionFoldersMismatchError
         return kind(
             table=self.table,
             file=file,
             expected=tuple(field.name for field in self.columns),
             found=names,
-            suggestion=fitting_clause(everything),
+            suggestion=fitting_clause(all_folders),
         )
 
     def _key(self, name: str) -> str:
@@ -110,17 +110,17 @@ class PartitionRules:
             ) from error
 
 
-def fitting_clause(everything: Iterable[FolderValues]) -> str:
+def fitting_clause(all_folders: Iterable[FolderValues]) -> str:
     """The PARTITIONED BY that fits all folders, with types that hold all of their values; empty where none does."""
     columns: tuple[str, ...] | None = None
     seen: dict[str, set[str]] = {}
-    for found in everything:
-        names = tuple(name for name, _ in found)
+    for in_folder in all_folders:
+        names = tuple(name for name, _ in in_folder)
         if columns is None:
             columns, seen = names, {name: set() for name in names}
         if names != columns or len(seen) != len(names):
             return ""
-        for name, text in found:
+        for name, text in in_folder:
             if text is not None:
                 seen[name].add(text)
     if columns is None:
@@ -146,8 +146,8 @@ def _is_plainly(text: str, data_type: IntegerType | LongType | DateType) -> bool
 
 
 def with_partition_columns(data: StructType, columns: Sequence[StructField]) -> StructType:
-    """The columns of a table of such files; partition columns that the files have too keep their place."""
-    given: Mapping[str, StructField] = {fold(field.name): field for field in columns}
-    merged = [given.get(fold(field.name), field) for field in data.fields]
-    known = {fold(field.name) for field in data.fields}
-    return StructType(merged + [field for field in columns if fold(field.name) not in known])
+    """The columns of a table of such files. Partition columns that are in the files, too, keep their positions."""
+    partition_fields: Mapping[str, StructField] = {fold(field.name): field for field in columns}
+    merged = [partition_fields.get(fold(field.name), field) for field in data.fields]
+    names = {fold(field.name) for field in data.fields}
+    return StructType(merged + [field for field in columns if fold(field.name) not in names])

@@ -1,4 +1,4 @@
-"""What CONVERT TO DELTA works on: a folder, or a table of the catalog, and which of its files belong to it."""
+"""The source of CONVERT TO DELTA: a folder or a table of the catalog, and the files that belong to it."""
 
 from __future__ import annotations
 
@@ -42,40 +42,40 @@ _SINK_LOG = "_spark_metadata"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertSource:
-    """What is to be converted."""
+    """A folder or a table that is to be converted."""
 
     table: TableRef
     label: str
-    """What messages call it."""
+    """Its name in messages."""
     parquet: bool
-    """False where it is a Delta table by its name."""
+    """False where its name is that of a Delta table."""
     partition_columns: tuple[StructField, ...] = ()
     schema: StructType | None = None
-    """Of the data, as the catalog has it; None where the files tell it."""
+    """The columns of the data in the catalog; None where they are read from the files."""
     properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
     comment: str | None = None
     catalog_name: str | None = None
     catalog_partitions: bool = False
-    """The catalog says which folders belong to the table."""
+    """Whether the catalog lists the folders that belong to the table."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ListedFile:
-    """A file of the source and the partition it lies in, as the log has it."""
+    """A file of the source, with its partition values in the form of the log."""
 
     stored: StoredFile
     partition_values: Mapping[str, str | None]
 
 
 def convert_source(session: DeltaSession, parts: tuple[str, ...], partition_schema: StructType | None) -> ConvertSource:
-    """What the name parts mean: parquet.`/path`, or a table of the catalog.
+    """The source that the name parts mean: parquet.`/path`, or a table of the catalog.
 
     Raises `NotAParquetTableError`, `ConvertSourceMissingError`, `CatalogPartitioningError` and
     `UnsupportedOperationError`.
     """
-    given = () if partition_schema is None else tuple(partition_schema.fields)
+    partition_columns = () if partition_schema is None else tuple(partition_schema.fields)
     if _ABSOLUTE.match(parts[-1]) and len(parts) <= 2:
-        return _folder(session, parts, given)
+        return _folder(session, parts, partition_columns)
     name = NameIdentifier(parts)
     if session.catalog.is_temporary_view(name):
         raise NotAParquetTableError(table=str(name), found="a temporary view")
@@ -84,13 +84,13 @@ def convert_source(session: DeltaSession, parts: tuple[str, ...], partition_sche
         raise ConvertSourceMissingError(table=str(name))
     if entry.is_delta:
         return ConvertSource(table=table_of_entry(session, entry), label=str(name), parquet=False)
-    known = None if entry.location is None or entry.is_view else ParquetTables(session.spark).find(entry.name)
-    if known is None:
+    parquet_table = None if entry.location is None or entry.is_view else ParquetTables(session.spark).find(entry.name)
+    if parquet_table is None:
         raise NotAParquetTableError(table=str(name), found="a view" if entry.is_view else f"of format {entry.provider}")
-    return _catalog_table(session, entry, known, given)
+    return _catalog_table(session, entry, parquet_table, partition_columns)
 
 
-def _folder(session: DeltaSession, parts: tuple[str, ...], given: tuple[StructField, ...]) -> ConvertSource:
+def _folder(session: DeltaSession, parts: tuple[str, ...], columns: tuple[StructField, ...]) -> ConvertSource:
     path = parts[-1]
     if len(parts) == 1:
         raise ConvertSourceMissingError(table=quote(path))
@@ -102,30 +102,30 @@ def _folder(session: DeltaSession, parts: tuple[str, ...], given: tuple[StructFi
         raise NotAParquetTableError(table=f"{parts[0]}.{quote(path)}", found=f"of format {parts[0]}")
     table = table_at(session, path)
     label = f"{parts[0]}.{quote(path)}"
-    return ConvertSource(table=table, label=label, parquet=provider == "parquet", partition_columns=given)
+    return ConvertSource(table=table, label=label, parquet=provider == "parquet", partition_columns=columns)
 
 
 def _catalog_table(
-    session: DeltaSession, entry: CatalogEntry, known: ParquetTable, given: tuple[StructField, ...]
+    session: DeltaSession, entry: CatalogEntry, parquet_table: ParquetTable, stated: tuple[StructField, ...]
 ) -> ConvertSource:
-    partitions = tuple(known.schema[name] for name in known.partition_columns)
-    if given and [_plain(field) for field in given] != [_plain(field) for field in partitions]:
+    partitions = tuple(parquet_table.schema[name] for name in parquet_table.partition_columns)
+    if stated and [_plain(field) for field in stated] != [_plain(field) for field in partitions]:
         raise CatalogPartitioningError(
             table=str(entry.name),
-            given=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in given),
+            given=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in stated),
             known=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in partitions),
         )
     by_catalog = session.flag(f"{_CONVERT}useCatalogSchema", default=True)
-    data = StructType([field for field in known.schema if field.name not in known.partition_columns])
+    data = StructType([field for field in parquet_table.schema if field.name not in parquet_table.partition_columns])
     return ConvertSource(
         table=table_of_entry(session, entry),
         label=str(entry.name),
         parquet=True,
         partition_columns=partitions,
         schema=data if by_catalog else None,
-        properties=known.properties,
-        comment=known.comment,
-        catalog_name=known.name,
+        properties=parquet_table.properties,
+        comment=parquet_table.comment,
+        catalog_name=parquet_table.name,
         catalog_partitions=bool(partitions) and session.flag(f"{_CONVERT}useCatalogPartitions", default=True),
     )
 
@@ -135,34 +135,34 @@ def _plain(field: StructField) -> tuple[str, str]:
 
 
 def is_delta_already(source: ConvertSource) -> bool:
-    """Whether the folder is a Delta table. Properties that the catalog's entry has beside are taken over then.
+    """Whether the folder is a Delta table. If so, further properties of the catalog's entry are copied to it.
 
-    So it is where the conversion was interrupted before it could tell the catalog, and where the folder was converted
+    This happens where a conversion was interrupted before it changed the catalog, and where the folder was converted
     by another name. Raises `ConvertPropertiesMismatchError`.
     """
     snapshot = source.table.delta_log.snapshots.latest_or_none()
     if snapshot is not None and source.catalog_name is not None:
-        _take_over_properties(source, snapshot)
+        _copy_properties(source, snapshot)
     return snapshot is not None
 
 
-def tell_catalog(source: ConvertSource) -> None:
-    """Let the name stand for a Delta table from now on."""
+def register_as_delta(source: ConvertSource) -> None:
+    """Make the name that of a Delta table in the catalog."""
     table = source.table
     if table.entry is not None:
         schema = visible_schema(table.latest().schema)
         ParquetTables(table.session.spark).make_delta(table.entry.name, schema)
 
 
-def _take_over_properties(source: ConvertSource, snapshot: Snapshot) -> None:
-    table, known = source.table, snapshot.metadata.configuration
-    given = validated(stored_properties(source.properties))
-    differing = {key: value for key, value in given.items() if known.get(key) != value}
+def _copy_properties(source: ConvertSource, snapshot: Snapshot) -> None:
+    table, existing = source.table, snapshot.metadata.configuration
+    values = validated(stored_properties(source.properties))
+    differing = {key: value for key, value in values.items() if existing.get(key) != value}
     if not differing:
         return
     if table.session.flag(f"{_CONVERT}metadataCheck.enabled", default=True):
         raise ConvertPropertiesMismatchError(table=source.label, properties=tuple(sorted(differing)))
-    changed = msgspec.structs.replace(snapshot.metadata, configuration={**known, **differing})
+    changed = msgspec.structs.replace(snapshot.metadata, configuration={**existing, **differing})
     parameters = {
         "numFiles": 0,
         "partitionedBy": [field.name for field in source.partition_columns],
@@ -183,7 +183,7 @@ def files_of(source: ConvertSource) -> list[ListedFile]:
     stored = [file for file in table.delta_log.store.list_tree() if not is_hidden(file.path)]
     stored = sorted(_committed_by_a_stream(source, stored), key=lambda file: file.path)
     if source.catalog_partitions:
-        return _in_known_partitions(source, stored)
+        return _in_catalog_partitions(source, stored)
     if not stored:
         raise NothingToConvertError(directory=table.path)
     rules = _rules(source)
@@ -199,7 +199,7 @@ def files_of(source: ConvertSource) -> list[ListedFile]:
 
 
 def _check_no_linked_folder(source: ConvertSource) -> None:
-    """Spark reads files behind a link to a folder; for a table they lie outside."""
+    """Raises `FileNotConvertibleError` for a link to a folder: Spark follows it, but its files are not in the table."""
     root = source.table.path
     if not root.startswith("/"):
         return
@@ -207,12 +207,12 @@ def _check_no_linked_folder(source: ConvertSource) -> None:
         for name in names:
             path = os.path.relpath(os.path.join(folder, name), root)
             if os.path.islink(os.path.join(folder, name)) and not is_hidden(f"{path}/file"):
-                problem = "is a link to a folder, and a table holds what is in its own"
+                problem = "is a link to a folder, and a table has only files in its own folder"
                 raise FileNotConvertibleError(table=source.label, file=path, problem=problem)
 
 
-def _in_known_partitions(source: ConvertSource, stored: list[StoredFile]) -> list[ListedFile]:
-    """Files right in folders that the catalog knows as partitions: what a query of the table reads."""
+def _in_catalog_partitions(source: ConvertSource, stored: list[StoredFile]) -> list[ListedFile]:
+    """The files directly in folders that the catalog lists as partitions, which a query of the table reads."""
     table = source.table
     assert table.entry is not None
     rules, root = _rules(source), file_root(table.path).rstrip("/") + "/"
@@ -220,12 +220,12 @@ def _in_known_partitions(source: ConvertSource, stored: list[StoredFile]) -> lis
     for location, spec in ParquetTables(table.session.spark).partitions(table.entry.name).items():
         absolute = file_root(location)
         if not absolute.startswith(root):
-            operation = f"CONVERT TO DELTA for {source.label}, of which a partition lies elsewhere ({location}),"
+            operation = f"CONVERT TO DELTA for {source.label}, of which a partition is elsewhere ({location}),"
             raise UnsupportedOperationError(operation=operation, instead="Copy it by CREATE TABLE … AS SELECT.")
-        given = {fold(name): None if text == NULL_DIRECTORY else text for name, text in spec.items()}
-        found = tuple((field.name, given.get(fold(field.name))) for field in source.partition_columns)
+        texts = {fold(name): None if text == NULL_DIRECTORY else text for name, text in spec.items()}
+        in_folder = tuple((field.name, texts.get(fold(field.name))) for field in source.partition_columns)
         folder = absolute.removeprefix(root)
-        folders[folder] = rules.values(f"{folder}/", found)
+        folders[folder] = rules.values(f"{folder}/", in_folder)
     files = [
         ListedFile(stored=file, partition_values=folders[_folder_of(file)])
         for file in stored
@@ -248,7 +248,7 @@ def _rules(source: ConvertSource) -> PartitionRules:
 
 
 def _committed_by_a_stream(source: ConvertSource, stored: list[StoredFile]) -> list[StoredFile]:
-    """Of a folder that a streaming query wrote, the files that its batches committed, as Spark itself finds them."""
+    """The files that count, as Spark reads them: where a streaming query wrote the folder, those that it committed."""
     table = source.table
     if not table.session.flag(f"{_CONVERT}useMetadataLog", default=True):
         return stored
@@ -259,7 +259,7 @@ def _committed_by_a_stream(source: ConvertSource, stored: list[StoredFile]) -> l
     committed = {unquote(url).partition(root)[2] for url in frame.inputFiles()}
     missing = committed - {file.path for file in stored}
     if missing:
-        problem = f"is named in {_SINK_LOG} and is not there"
+        problem = f"is named in {_SINK_LOG} and does not exist"
         raise FileNotConvertibleError(table=source.label, file=min(missing), problem=problem)
     return [file for file in stored if file.path in committed]
 

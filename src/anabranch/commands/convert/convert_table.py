@@ -1,4 +1,4 @@
-"""CONVERT TO DELTA: a folder of Parquet files becomes a Delta table where it is, by one commit that names the files."""
+"""CONVERT TO DELTA: a folder of Parquet files becomes a Delta table in place, by one commit that adds the files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from anabranch.commands.convert.convert_source import (
     convert_source,
     files_of,
     is_delta_already,
-    tell_catalog,
+    register_as_delta,
 )
-from anabranch.commands.definition.create_table import check_defined_rules
+from anabranch.commands.create.create_table import check_defined_rules
 from anabranch.commands.definition.table_definition import ResolvedDefinition, TableDefinition, define_table
 from anabranch.commands.dml.statement import Prepared
 from anabranch.commands.table_access import TableRef
@@ -48,22 +48,22 @@ def convert_to_delta(
     partition_schema: StructType | None = None,
     collects_statistics: bool = True,
 ) -> TableRef:
-    """Make a Delta table of the Parquet table that the name parts name; nothing happens where it is one already.
+    """Make a Delta table of the Parquet table with these name parts. A Delta table is left as it is.
 
     Raises the errors of `errors.convert` and of schemas and properties, `UnsupportedOperationError`, and
-    `ProtocolChangedException` where somebody else made a table in the folder meanwhile. Files stay as they are.
+    `ProtocolChangedException` where another program made a table in the folder meanwhile. Files are not changed.
     """
     source = convert_source(session, parts, partition_schema)
     if source.parquet:
         if not is_delta_already(source):
             with prepare_conversion(source, collects_statistics=collects_statistics) as prepared:
                 prepared.commit()
-        tell_catalog(source)
+        register_as_delta(source)
     return source.table
 
 
 def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> Prepared:
-    """All of a conversion but its commit."""
+    """A conversion that is ready to be committed."""
     table, session = source.table, source.table.session
     with_statistics = collects_statistics and session.flag(f"{_SETTINGS}stats.collect", default=True)
     listed = files_of(source)
@@ -72,13 +72,13 @@ def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> P
         table=source.label,
         ignores_corrupt_files=session.flag("spark.sql.files.ignoreCorruptFiles", default=False),
     )
-    files = footers.read([each.stored for each in listed])
+    files = footers.read([file.stored for file in listed])
     root = file_root(table.path).rstrip("/")
     schemas = file_schemas(files, lambda file: read_by_spark(session.spark, f"{root}/{file.path}"), table=source.label)
     data = source.schema if source.schema is not None else merged_schema(files, schemas, table=source.label)
     defined = _definition(source, with_partition_columns(data, source.partition_columns))
-    values = {each.stored.path: each.partition_values for each in listed}
-    # What has no row needs no file.
+    values = {file.stored.path: file.partition_values for file in listed}
+    # Files without rows are left out.
     files = [file for file in files if file.num_rows]
     texts = _Statistics(defined, schemas).of(files, footers) if with_statistics else [None] * len(files)
     adds = [_add(file, values[file.path], text) for file, text in zip(files, texts, strict=True)]
@@ -93,7 +93,7 @@ def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> P
         },
     )
     transaction = table.begin_at(operation, snapshot=None)
-    # Its rows are no append: what was in the folder decided which they are.
+    # This is no blind append: the rows depend on the contents of the folder.
     transaction.record_whole_table()
     return Prepared(
         transaction,
@@ -126,14 +126,14 @@ def _definition(source: ConvertSource, schema: StructType) -> ResolvedDefinition
         mode = properties.column_mapping_mode
         raise ConvertPropertyError(table=source.label, property="delta.columnMapping.mode", value=mode)
     for name, condition in properties.constraints.items():
-        # Nobody has asked it of the rows that are there.
+        # The existing rows have not been checked against it.
         raise ConvertPropertyError(table=source.label, property=f"delta.constraints.{name}", value=condition)
     check_defined_rules(table, defined)
     return defined
 
 
 class _Statistics:
-    """Reads statistics out of footers; what is the same for all files of one kind is worked out once."""
+    """Reads statistics from footers, with one reader for all files of the same columns."""
 
     def __init__(self, defined: ResolvedDefinition, schemas: Mapping[SchemaKey, StructType]) -> None:
         properties = TableProperties(defined.metadata.configuration)
@@ -145,7 +145,7 @@ class _Statistics:
         }
 
     def of(self, files: list[ParquetFile], footers: FooterFiles) -> list[str]:
-        return footers.each(files, lambda file, footer: self._readers[file.schema_key].statistics(footer).to_json())
+        return footers.map(lambda file, footer: self._readers[file.schema_key].statistics(footer).to_json(), files)
 
 
 def _add(file: ParquetFile, values: Mapping[str, str | None], statistics: str | None) -> AddFile:

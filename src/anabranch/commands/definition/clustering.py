@@ -1,4 +1,4 @@
-"""The columns that OPTIMIZE orders rows by. See "Clustered Table" of PROTOCOL.md."""
+"""Clustering columns, by which OPTIMIZE orders rows. See "Clustered Table" of PROTOCOL.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, logical_path, phy
 from anabranch.schema.paths import FieldPath, child, find, fold, quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.table_identifiers import split_identifier
-from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN, faults_of_description
+from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN, faults_of_description
 
 CLUSTERING_COLUMNS_MAX = 4
 
@@ -48,34 +48,39 @@ def clustering_columns(snapshot: Snapshot) -> tuple[FieldPath, ...]:
         columns = _DECODER.decode(domain.configuration).clustering_columns
     except msgspec.MsgspecError as error:
         raise MalformedDomainError(table=snapshot.table_root, domain=CLUSTERING_DOMAIN, reason=str(error)) from error
-    found = [logical_path(snapshot.schema, tuple(path), snapshot.column_mapping_mode) for path in columns]
-    return tuple(path for path in found if path is not None)
+    paths = [logical_path(snapshot.schema, tuple(path), snapshot.column_mapping_mode) for path in columns]
+    return tuple(path for path in paths if path is not None)
+
+
+def quoted_clustering_columns(snapshot: Snapshot) -> list[str]:
+    """Logical names of the columns that the table is clustered by; none for a table without."""
+    return [quoted(path) for path in clustering_columns(snapshot)]
 
 
 def clustering_shown(snapshot: Snapshot) -> list[str]:
-    """The columns as Spark writes them; none where the domain is malformed, since rows can be read nevertheless."""
+    """The columns as Spark writes them; none where the domain is malformed, since the rows can still be read."""
     try:
         return [quoted(path) for path in clustering_columns(snapshot)]
     except MalformedDomainError:
         return []
 
 
-def check_clustering(given: Sequence[str], snapshot: Snapshot, *, table: str) -> None:
-    """Refuse a write whose `clusterBy` is not the table's; none given means the table's.
+def check_clustering(cluster_by: Sequence[str], snapshot: Snapshot, *, table: str) -> None:
+    """Check that the `clusterBy` of a write, if it has one, names the clustering columns of the table.
 
     Raises `ClusteringMismatchError`, `MalformedDomainError`.
     """
-    if not given:
+    if not cluster_by:
         return
     actual = clustering_columns(snapshot)
-    asked = [column_named(snapshot.schema, name) for name in given]
-    if [tuple(map(fold, path)) for path in asked] != [tuple(map(fold, path)) for path in actual]:
+    named = [column_named(snapshot.schema, name) for name in cluster_by]
+    if [tuple(map(fold, path)) for path in named] != [tuple(map(fold, path)) for path in actual]:
         names = tuple(quoted(path) for path in actual)
-        raise ClusteringMismatchError(table=table, given=tuple(given), actual=names)
+        raise ClusteringMismatchError(table=table, given=tuple(cluster_by), actual=names)
 
 
-def clustering_left_behind(snapshot: Snapshot, metadata: Metadata) -> list[DomainMetadata]:
-    """What takes the clustering away where it does not fit the columns and partitions that the table is given."""
+def clustering_removal(snapshot: Snapshot, metadata: Metadata) -> list[DomainMetadata]:
+    """The domain that removes the clustering where it does not fit the new columns and partitions of the table."""
     faults = faults_of_description(metadata, snapshot.domain_metadata, table=snapshot.table_root)
     if next(faults, None) is None:
         return []
@@ -83,7 +88,7 @@ def clustering_left_behind(snapshot: Snapshot, metadata: Metadata) -> list[Domai
 
 
 def column_named(schema: StructType, name: str) -> FieldPath:
-    """The path that a name with dots means, parts in backticks or not; a column whose own name has dots goes before."""
+    """The path of a name with dots, whose parts may be in backticks; a column of exactly this name takes precedence."""
     if child(schema, name) is not None:
         return (name,)
     try:
@@ -118,14 +123,14 @@ def clustering_domain(
         logical = spelled(schema, path, table=label)
         field = find(schema, logical)
         assert field is not None
-        found = physical_path(schema, logical, mode)
+        path_in_files = physical_path(schema, logical, mode)
         if isinstance(field.dataType, StructType) or not has_bounds(field.dataType):
             reason = f"values of {quoted(path)} are {field.dataType.simpleString()}, unordered"
             raise UnorderedClusteringColumnError(table=label, columns=names, reason=reason)
-        if found not in indexed:
+        if path_in_files not in indexed:
             reason = f"the table keeps no statistics of {quoted(path)}; have delta.dataSkippingStatsColumns name it"
             raise ClusteringWithoutStatisticsError(table=label, columns=names, reason=reason)
-        physical.append(found)
+        physical.append(path_in_files)
     configuration = {"clusteringColumns": physical, "domainName": CLUSTERING_DOMAIN}
     return DomainMetadata(
         domain=CLUSTERING_DOMAIN, configuration=msgspec.json.encode(configuration).decode(), removed=False

@@ -1,4 +1,4 @@
-"""Rules that a table is to get, checked before they are part of it: what they say, and that Spark understands them."""
+"""Checks of new rules: constraints, defaults, generated and identity columns, before a table gets them."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ from anabranch.spark.write.row_rules import (
     result_type,
 )
 
-# What a table may not be told to compute or to ask, said by Delta's conditions where a user defines it.
-#
-# In a table that is there already such an expression is refused as `UntrustedExpressionError` alone.
+# Functions that rules may not call. A user who defines such a rule gets the error with Delta's condition; in an
+# existing table the same expression raises `UntrustedExpressionError`.
 
 
 def _words(text: str) -> frozenset[str]:
@@ -68,13 +67,13 @@ _AGGREGATES: Final = _words(
 )
 _WINDOW: Final = re.compile(r"\bover\s*\(", re.IGNORECASE)
 _CLOCKS: Final = frozenset({"curdate", "current_date", "current_timestamp", "localtimestamp"})
-"""`now` is among what Delta lets a column be computed by."""
+"""`now` is not among them: Delta allows it in generated columns."""
 _NOW_IN_SECONDS: Final = re.compile(r"\bunix_timestamp \( \)")
 
 
 @contextlib.contextmanager
 def generation_refused() -> Iterator[None]:
-    """Raises the error of a generated column in the place of an `UntrustedExpressionError`."""
+    """Replaces an `UntrustedExpressionError` by the error of a generated column."""
     try:
         yield
     except UntrustedExpressionError as error:
@@ -84,7 +83,7 @@ def generation_refused() -> Iterator[None]:
 
 @contextlib.contextmanager
 def constraint_refused() -> Iterator[None]:
-    """Raises the error of a CHECK constraint in the place of an `UntrustedExpressionError`."""
+    """Replaces an `UntrustedExpressionError` by the error of a CHECK constraint."""
     try:
         yield
     except UntrustedExpressionError as error:
@@ -92,8 +91,8 @@ def constraint_refused() -> Iterator[None]:
         raise _as(error, *kinds) from None
 
 
-def check_asks_no_clock(read: StoredExpression) -> None:
-    """Raises `UnsupportedGenerationError` for a column whose value would be another one tomorrow."""
+def check_reads_no_clock(read: StoredExpression) -> None:
+    """Raises `UnsupportedGenerationError` for an expression whose value depends on the current time."""
     called = read.functions & _CLOCKS
     if _NOW_IN_SECONDS.search(read.sql):
         called |= {"unix_timestamp"}
@@ -103,7 +102,7 @@ def check_asks_no_clock(read: StoredExpression) -> None:
             table=read.table,
             owner=read.owner,
             expression=read.text,
-            reason=f"{name} looks at the clock, and nobody could check its values later",
+            reason=f"{name} reads the clock, so its values could not be checked later",
             function=name,
         )
 
@@ -140,7 +139,7 @@ def check_rules(
     partition_columns: Sequence[str] = (),
     table: str,
 ) -> None:
-    """Raises a typed error for the first rule that the table could not keep to."""
+    """Raises a typed error for the first rule that the table cannot have."""
     for field in schema.fields:
         check_column_rule(spark, field, schema, protocol, table=table)
         if field.name in partition_columns and identity_of(field, table) is not None:
@@ -163,7 +162,7 @@ def check_constraint(
 def check_column_rule(
     spark: SparkSession, field: StructField, schema: StructType, protocol: Protocol, *, table: str
 ) -> None:
-    """Raises a typed error where the values that `field` makes for itself do not fit it."""
+    """Raises a typed error where the default, identity or generation expression of `field` does not fit it."""
     fill, expression = fill_of(field)
     if fill is Fill.IDENTITY and not isinstance(field.dataType, LongType):
         raise InvalidIdentityColumnError(column=field.name, column_type=field.dataType.simpleString())
@@ -178,14 +177,14 @@ def check_column_rule(
 def check_default(
     spark: SparkSession, field: StructField, expression: str, protocol: Protocol, *, table: str
 ) -> StoredExpression:
-    """The default, if it may be one of `field`. Raises a typed error."""
+    """The default, if `field` can have it. Raises a typed error."""
     if not supported(protocol, "allowColumnDefaults"):
         raise DefaultsNotEnabledError(table=table, column=field.name)
     owner = default_owner(field.name)
     read = read_stored_sql(expression, NO_COLUMNS, table=table, owner=owner)
-    found = result_type(spark, read, NO_COLUMNS)
-    if found != field.dataType and not _may_be_default(found, field.dataType):
-        problem = f"it is {found.simpleString()}, which does not become {field.dataType.simpleString()}"
+    default_type = result_type(spark, read, NO_COLUMNS)
+    if default_type != field.dataType and not _may_be_default(default_type, field.dataType):
+        problem = f"it is {default_type.simpleString()}, which does not become {field.dataType.simpleString()}"
         raise DefaultTypeError(table=table, owner=owner, expression=expression, problem=problem)
     if isinstance(field.dataType, VariantType) and expression.strip().upper() != "NULL":
         problem = "a variant can have no default but NULL"
@@ -193,22 +192,22 @@ def check_default(
     return read
 
 
-def _may_be_default(found: DataType, wanted: DataType) -> bool:
-    """As Spark has it for defaults: a truth value is neither a number nor a date, though a write may make it one."""
-    if isinstance(found, BooleanType) or isinstance(wanted, BooleanType):
-        return Casting.STRICT.allows(found, wanted)
-    return Casting.ANSI.allows(found, wanted)
+def _may_be_default(default_type: DataType, wanted: DataType) -> bool:
+    """Whether Spark casts a default of one type to the other. It casts no BOOLEAN, though writes may."""
+    if isinstance(default_type, BooleanType) or isinstance(wanted, BooleanType):
+        return Casting.STRICT.allows(default_type, wanted)
+    return Casting.ANSI.allows(default_type, wanted)
 
 
 def _check_generated(spark: SparkSession, field: StructField, expression: str, schema: StructType, table: str) -> None:
     owner = generation_owner(field.name)
     if isinstance(field.dataType, VariantType):
-        problem = "variants cannot be compared, so nobody could check them"
+        problem = "variants cannot be compared, so they could not be checked"
         raise ExpressionTypeError(table=table, owner=owner, expression=expression, problem=problem)
     others = StructType([other for other in schema.fields if fill_of(other)[0] is not Fill.GENERATED])
     with generation_refused():
         read = check_has_type(spark, expression, others, field.dataType, table=table, owner=owner)
-    check_asks_no_clock(read)
+    check_reads_no_clock(read)
     numbered = [path for path in read.columns if identity_of(schema[path[0]], table) is not None]
     if numbered:
         problem = f"{quoted(numbered[0])} is an identity column"

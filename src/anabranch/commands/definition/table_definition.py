@@ -1,4 +1,4 @@
-"""What a new or replaced table is: schema, partitioning, properties, and the protocol that follows from them."""
+"""Definitions of tables: schema, partitioning, properties, and the protocol that follows from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from anabranch.booleans import parse_boolean
 from anabranch.clock import random_uuid
 from anabranch.commands.definition.clustering import clustering_domain, column_named
-from anabranch.commands.other_formats.symlink_manifests import check_manifests
+from anabranch.commands.definition.manifest_rules import check_manifests
 from anabranch.errors.constraints import ConstraintExistsError
 from anabranch.errors.schema import InvalidColumnMappingError
 from anabranch.errors.tables import EmptyTableSchemaError
@@ -48,13 +48,10 @@ from anabranch.schema.column_mapping import (
 )
 from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.schema.logical_types import without_char_varchar
-from anabranch.schema.names import check_duplicates, check_names, partition_columns_of
+from anabranch.schema.names import check_column_names, check_duplicates, partition_columns_of
 from anabranch.schema.serialization import check_types, parse_schema, schema_string
 from anabranch.transaction.commit.commit_draft import PROTECTED_BEFORE
 from anabranch.uniform.iceberg_library import check_installed
-
-# Columns, partitioning and properties of a table, brought together: names, ids, and what follows from properties.
-
 
 MAX_ID = "delta.columnMapping.maxColumnId"
 ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
@@ -64,7 +61,7 @@ _ROW_TRACKING = "delta.enableRowTracking"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableShape:
-    """Columns and properties with everything filled in that the table itself decides."""
+    """Columns and properties, completed with the ids, names and properties that are assigned by the table."""
 
     schema: StructType
     partition_columns: tuple[str, ...]
@@ -77,7 +74,7 @@ class TableShape:
 
 
 def table_shape(
-    given: StructType,
+    columns: StructType,
     configuration: Mapping[str, str],
     *,
     partition_columns: Sequence[str] = (),
@@ -89,22 +86,22 @@ def table_shape(
 ) -> TableShape:
     """The shape of a table of these columns and stored properties.
 
-    `old_schema`: columns of the same name and type as there keep their identity. `keeps_names`: files that are there
-    call the columns as `given` does. Raises the errors of `errors.schema`.
+    Columns with the same name and type in `old_schema` keep their ids and physical names. With `keeps_names`, existing
+    files have columns of the names in `columns`. Raises the errors of `errors.schema`.
     """
-    check_types(given, label)
-    schema = without_char_varchar(given)
-    # Before columns are told apart by ids: two of one name would get one.
+    check_types(columns, label)
+    schema = without_char_varchar(columns)
+    # Before ids are assigned: two columns of one name would get the same id.
     check_duplicates(schema, where="the schema", table=label)
     partitions = partition_columns_of(schema, partition_columns, table=label)
     stored = _with_row_tracking_columns(dict(configuration), source)
     mode = ColumnMappingMode.parse(TableProperties(stored).column_mapping_mode)
     if mode.maps:
-        known = schema if old_schema is None else reuse_mapping(schema, old_schema)
-        # Ids count up from the highest ever given: files may still use those of columns that are gone.
+        mapped = schema if old_schema is None else reuse_mapping(schema, old_schema)
+        # Ids continue from the highest ever assigned: files may still use those of dropped columns.
         highest = int(stored.get(MAX_ID, "0"))
         schema, highest = assign_ids_and_names(
-            known,
+            mapped,
             highest,
             keep_names=keeps_names,
             new_name=random_names(source),
@@ -116,7 +113,7 @@ def table_shape(
         stored.pop(MAX_ID, None)
     properties = TableProperties(stored)
     check_manifests(properties, mode, table=label)
-    check_names(schema, mode, table=label, change_data_feed=properties.change_data_feed_enabled)
+    check_column_names(schema, mode, table=label, change_data_feed=properties.change_data_feed_enabled)
     domains = _clustering(clustering_columns, schema, properties, partitions, label)
     return TableShape(schema=schema, partition_columns=partitions, configuration=stored, domains=domains)
 
@@ -162,26 +159,26 @@ class TableDefinition:
     partition_columns: tuple[str, ...] = ()
     clustering_columns: tuple[str, ...] = ()
     properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """As given: any letter case, protocol pseudo-properties such as `delta.feature.x` included."""
+    """As the user wrote them: any letter case, with protocol pseudo-properties such as `delta.feature.x`."""
     description: str | None = None
     constraints: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """CHECK constraints: SQL by name, beside those among the properties."""
+    """CHECK constraints that are not among the properties: SQL by name."""
 
     def all_properties(self, table: str) -> dict[str, str]:
-        """The properties with the constraints among them. Raises `ConstraintExistsError` for a name given twice."""
-        found = dict(self.properties)
-        known = {name.lower(): sql for name, sql in found.items()}
+        """The properties, including all constraints. Raises `ConstraintExistsError` for two constraints of one name."""
+        properties = dict(self.properties)
+        by_lower_name = {name.lower(): sql for name, sql in properties.items()}
         for name, expression in self.constraints.items():
             key = constraint_property(name)
-            if key in known:
-                raise ConstraintExistsError(table=table, name=name, expression=known[key])
-            known[key] = found[key] = expression
-        return found
+            if key in by_lower_name:
+                raise ConstraintExistsError(table=table, name=name, expression=by_lower_name[key])
+            by_lower_name[key] = properties[key] = expression
+        return properties
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedDefinition:
-    """The actions that make a table what its definition says."""
+    """The actions that give a table its definition."""
 
     metadata: Metadata
     protocol: Protocol
@@ -198,14 +195,14 @@ def define_table(
 ) -> ResolvedDefinition:
     """The first actions of a new table. Raises the errors of `errors.schema` and of properties.
 
-    Deletion vectors are on unless the properties, the session's defaults or an old protocol version that
-    was asked for say otherwise.
+    Deletion vectors are on unless the properties, the session's defaults or an old protocol version in the properties
+    exclude them.
     """
-    asked = with_session_defaults(definition.all_properties(label), session_settings)
-    requested = requested_protocol(asked)
+    properties = with_session_defaults(definition.all_properties(label), session_settings)
+    requested = requested_protocol(properties)
     shape = table_shape(
         definition.schema,
-        _with_vectors(asked, requested),
+        _with_vectors(properties, requested),
         partition_columns=definition.partition_columns,
         clustering_columns=definition.clustering_columns,
         label=label,
@@ -237,12 +234,12 @@ def redefine_table(
     source: random.Random,
 ) -> ResolvedDefinition:
     """The actions that give an existing table a new definition; it keeps its id, history and features."""
-    asked = with_session_defaults(definition.all_properties(label), session_settings)
-    requested = requested_protocol(asked)
+    properties = with_session_defaults(definition.all_properties(label), session_settings)
+    requested = requested_protocol(properties)
     internal = {name: value for name, value in current_properties(metadata).items() if name in _INTERNAL}
     shape = table_shape(
         definition.schema,
-        {**internal, **_with_vectors(asked, requested)},
+        {**internal, **_with_vectors(properties, requested)},
         partition_columns=definition.partition_columns,
         clustering_columns=definition.clustering_columns,
         label=label,
@@ -274,7 +271,7 @@ def with_schema(
 ) -> ResolvedDefinition:
     """The actions that give an existing table another schema and leave its properties alone.
 
-    Columns that stay what they were keep their ids and physical names; others get new ones.
+    Columns with an unchanged name and type keep their ids and physical names; others get new ones.
     """
     shape = table_shape(
         schema,
@@ -295,9 +292,9 @@ def with_schema(
     return ResolvedDefinition(metadata=changed, protocol=upgraded)
 
 
-def _with_vectors(asked: Mapping[str, str], requested: ProtocolRequest) -> dict[str, str]:
-    stored = with_requirements(stored_properties(asked))
-    # Who reads a manifest knows nothing of vectors.
+def _with_vectors(properties: Mapping[str, str], requested: ProtocolRequest) -> dict[str, str]:
+    stored = with_requirements(stored_properties(properties))
+    # Readers of manifests do not apply deletion vectors.
     without = TableProperties(stored).symlink_manifests_enabled
     if _VECTORS not in stored and not without and (requested.min_writer_version or 7) >= 7:
         stored[_VECTORS] = "true"
@@ -319,14 +316,12 @@ def with_clustering(defined: ResolvedDefinition, columns: Sequence[str], *, labe
 
 
 def current_properties(metadata: Metadata) -> dict[str, str]:
-    """What is stored of them."""
+    """The stored properties that have a value."""
     return {name: value for name, value in metadata.configuration.items() if value is not None}
 
 
-# What an existing table becomes by ALTER TABLE: schema, properties, and the protocol that follows from them.
-
-
-NOTHING_ASKED = ProtocolRequest()
+NO_REQUEST = ProtocolRequest()
+"""The properties request no protocol version and no feature."""
 
 
 def altered_table(
@@ -336,30 +331,30 @@ def altered_table(
     schema: StructType | None = None,
     configuration: Mapping[str, str] | None = None,
     partition_columns: Sequence[str] | None = None,
-    requested: ProtocolRequest = NOTHING_ASKED,
+    requested: ProtocolRequest = NO_REQUEST,
     label: str,
     source: random.Random,
 ) -> ResolvedDefinition:
-    """The actions that give an existing table these things and leave the others as they are.
+    """The actions that change these parts of an existing table by ALTER TABLE and leave the others.
 
-    Columns of `schema` carry the ids and physical names that they have; new ones get theirs here. Raises the errors
-    of `errors.schema`, and those of properties and protocols.
+    Columns of `schema` have their ids and physical names already; new columns get them here. Raises the errors of
+    `errors.schema`, and those of properties and protocols.
     """
     old_schema = parse_schema(metadata.schema_string, label)
-    asked = current_properties(metadata) if configuration is None else configuration
-    given = without_orphaned_format(TableProperties(metadata.configuration), asked)
+    wanted = current_properties(metadata) if configuration is None else configuration
+    properties = without_orphaned_format(TableProperties(metadata.configuration), wanted)
     old_mode = ColumnMappingMode.parse(TableProperties(metadata.configuration).column_mapping_mode)
-    new_mode = ColumnMappingMode.parse(TableProperties(given).column_mapping_mode)
+    new_mode = ColumnMappingMode.parse(TableProperties(properties).column_mapping_mode)
     check_mode_change(old_mode, new_mode)
     starts_mapping = new_mode.maps and not old_mode.maps
     if starts_mapping and has_mapping(old_schema):
-        reason = "columns have ids already, left over from somewhere else; which files they fit nobody knows"
+        reason = "columns have ids already, left over from another table; it is unknown which files they fit"
         raise InvalidColumnMappingError(table=label, column="", reason=reason)
     if schema is not None and old_schema.fields and not schema.fields:
         raise EmptyTableSchemaError(table=label)
     shape = table_shape(
         old_schema if schema is None else schema,
-        given,
+        properties,
         partition_columns=metadata.partition_columns if partition_columns is None else partition_columns,
         label=label,
         source=source,

@@ -23,8 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from anabranch.commands.definition import clustering
-from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.commands.definition.clustering import clustering_columns, quoted_clustering_columns
 from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.log.commit_history import HistoryEntry, read_history
@@ -93,9 +92,9 @@ def describe_detail(table: TableRef) -> DataFrame:
 
 
 def describe_other(session: DeltaSession, identifier: TableIdentifier) -> DataFrame | None:
-    """One row about a table of another format, or about a folder with files of any kind, with what can be said of them.
+    """One row about a table of another format, or about a folder with files of any kind; columns may be null.
 
-    None where neither is there, and for views.
+    None where neither exists, and for views.
     """
     row: dict[str, Any] = dict.fromkeys(DETAIL_SCHEMA.fieldNames())
     if isinstance(identifier, PathIdentifier):
@@ -113,8 +112,10 @@ def describe_other(session: DeltaSession, identifier: TableIdentifier) -> DataFr
             "name": _qualified(entry),
             "description": session.spark.catalog.getTable(name).description or "",
             "location": entry.location and _uri(entry.location),
-            "partitionColumns": [each.name for each in session.spark.catalog.listColumns(name) if each.isPartition],
-            "properties": {each.key: each.value for each in session.spark.sql(f"SHOW TBLPROPERTIES {name}").collect()},
+            "partitionColumns": [
+                column.name for column in session.spark.catalog.listColumns(name) if column.isPartition
+            ],
+            "properties": {row.key: row.value for row in session.spark.sql(f"SHOW TBLPROPERTIES {name}").collect()},
         }
     return session.spark.createDataFrame([tuple(row.values())], DETAIL_SCHEMA)
 
@@ -124,12 +125,12 @@ def _uri(location: str) -> str:
 
 
 def _qualified(entry: CatalogEntry | None) -> str | None:
-    """The table's name in the catalog, with the catalog's: what Delta calls it here."""
+    """The table's name with that of its catalog, which Delta shows here."""
     return None if entry is None else ".".join(entry.full_name.parts)
 
 
 def describe_history(table: TableRef, limit: int | None) -> DataFrame:
-    """One row a commit, newest first. Raises `NotADeltaTableError`."""
+    """One row for each commit, newest first. Raises `NotADeltaTableError`."""
     snapshot = table.latest()
     entries = read_history(table.delta_log.store, upto=snapshot.version, properties=snapshot.properties, limit=limit)
     rows = [_history_row(entry) for entry in entries]
@@ -137,7 +138,7 @@ def describe_history(table: TableRef, limit: int | None) -> DataFrame:
 
 
 def detail_of(snapshot: Snapshot, *, location: str, name: str | None) -> dict[str, Any]:
-    """The columns of DESCRIBE DETAIL, in order; times are aware datetimes."""
+    """The columns of DESCRIBE DETAIL, in order; times are datetimes with a time zone."""
     created = snapshot.metadata.created_time
     return {
         "format": "delta",
@@ -156,11 +157,6 @@ def detail_of(snapshot: Snapshot, *, location: str, name: str | None) -> dict[st
         "minWriterVersion": snapshot.protocol.min_writer_version,
         "tableFeatures": sorted(supported_features(snapshot.protocol)),
     }
-
-
-def quoted_clustering_columns(snapshot: Snapshot) -> list[str]:
-    """Logical names of the columns that the table is clustered by; none for a table without."""
-    return [quoted(path) for path in clustering.clustering_columns(snapshot)]
 
 
 def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:
@@ -204,7 +200,7 @@ def _at(timestamp_ms: int) -> datetime:
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
 
 
-# DESCRIBE TABLE EXTENDED … AS JSON, with the fields of Spark's own.
+# DESCRIBE TABLE EXTENDED … AS JSON, with the fields of Spark's statement.
 
 
 SCHEMA = StructType([StructField("json_metadata", StringType(), False)])

@@ -1,4 +1,4 @@
-"""SHOW TBLPROPERTIES, SHOW COLUMNS, SHOW PARTITIONS and DESCRIBE TABLE, with the columns of Spark's own."""
+"""SHOW TBLPROPERTIES, SHOW COLUMNS, SHOW PARTITIONS and DESCRIBE TABLE, with the columns of Spark's statements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTITION_SCHEMA = StructType([StructField("partition", _TEXT, False)])
 
 
 def properties_of(snapshot: Snapshot) -> dict[str, str]:
-    """The properties, and the protocol as if it were some."""
+    """The properties, and the protocol in the form of properties."""
     stored = {name: value for name, value in snapshot.metadata.configuration.items() if value is not None}
     protocol = snapshot.protocol
     stored["delta.minReaderVersion"] = str(protocol.min_reader_version)
@@ -45,25 +45,25 @@ def properties_of(snapshot: Snapshot) -> dict[str, str]:
 
 
 def show_partitions(table: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
-    """Each combination of values that the partition columns have; of those that have `values` alone.
+    """The distinct values of the partition columns, or those of the partitions that have `values`.
 
     Raises `InvalidPartitioningError` for a table without partitions, `ShowPartitionsColumnError`.
     """
     columns = table.latest().partition_columns
     if not columns:
         raise InvalidPartitioningError(table=table.label, columns=(), reason="it is not partitioned")
-    known = {name.lower(): name for name in columns}
+    spelling = {name.lower(): name for name in columns}
     frame = read(table)
     for name, value in (values or {}).items():
-        if name.lower() not in known:
+        if name.lower() not in spelling:
             reason = f"its partition columns are {', '.join(columns)}"
             raise ShowPartitionsColumnError(table=table.label, columns=(name,), reason=reason)
-        frame = frame.where(F.col(quote(known[name.lower()])).eqNullSafe(value))
+        frame = frame.where(F.col(quote(spelling[name.lower()])).eqNullSafe(value))
     return frame.select(*(F.col(quote(name)) for name in columns)).distinct()
 
 
 def show_partitions_as_hive(table: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
-    """The same in Hive's form, one text for each: `day=2026-01-01/kind=a`. Raises as `show_partitions` does."""
+    """The partitions in Hive's form, one text for each: `day=2026-01-01/kind=a`. Raises as `show_partitions` does."""
     frame = show_partitions(table, values)
     texts = frame.select(*(F.col(quote(name)).cast("string").alias(name) for name in frame.columns)).collect()
     paths = sorted(partition_path(row.asDict()) for row in texts)
@@ -89,11 +89,13 @@ def show_create_table(table: TableRef) -> DataFrame:
 
 
 def create_statement(table: TableRef) -> str:
-    """The table's definition as SQL that `spark.sql` takes."""
+    """The table's definition as SQL that `spark.sql` runs."""
     snapshot = table.latest()
     name = table.entry.full_name.quoted if table.entry else table.label
     elements = [*map(_column, snapshot.schema.fields), *_constraints(snapshot)]
-    return "\n".join([f"CREATE TABLE {name} (", ",\n".join(f"  {each}" for each in elements) + ")", *_clauses(table)])
+    return "\n".join(
+        [f"CREATE TABLE {name} (", ",\n".join(f"  {element}" for element in elements) + ")", *_clauses(table)]
+    )
 
 
 def _clauses(table: TableRef) -> Iterator[str]:
@@ -140,7 +142,7 @@ def _column(field: StructField) -> str:
 
 
 def sql_type(kind: DataType, limits: Mapping[FieldPath, str] = MappingProxyType({}), at: FieldPath = ()) -> str:
-    """The type as SQL, with the names of fields in quotes; `limits` are types of strings, by where they are."""
+    """The type as SQL, with quoted names of fields; `limits` are the declared types of CHAR and VARCHAR, by path."""
     if isinstance(kind, StructType):
         return f"STRUCT<{', '.join(_field(field, limits, (*at, field.name)) for field in kind.fields)}>"
     if isinstance(kind, ArrayType):

@@ -1,4 +1,4 @@
-"""The values that UPDATE and MERGE give to columns, and to fields inside of them."""
+"""The values that UPDATE and MERGE assign to columns and to fields of structs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.session.table_identifiers import split_identifier
 from anabranch.spark.write.row_rules import default_value
 
-# The keyword DEFAULT.
-
 
 def default_of(field: StructField, *, table: str) -> Column | None:
-    """What DEFAULT stands for in that column: its default, or NULL; None for values that the table makes itself.
+    """The value of the keyword DEFAULT in that column: its default, or NULL; None where the table makes the values.
 
     Raises `UntrustedExpressionError`.
     """
@@ -37,8 +35,8 @@ def default_of(field: StructField, *, table: str) -> Column | None:
     return default_value(plan, table=table)
 
 
-def given_default(table: TableRef, path: FieldPath) -> Column:
-    """The value of DEFAULT where a value must stand, as beside rows that have one; NULL within a struct.
+def default_keyword_value(table: TableRef, path: FieldPath) -> Column:
+    """The value of DEFAULT where a value is required, as in one of several rows of VALUES; NULL within a struct.
 
     Raises `UnsupportedOperationError` for a column whose values the table makes, `UntrustedExpressionError`.
     """
@@ -55,20 +53,20 @@ def given_default(table: TableRef, path: FieldPath) -> Column:
 
 
 Value = Column | str
-"""What a column is set to: a Column, or SQL."""
+"""The value that a column is set to: a Column, or SQL."""
 DEFAULT = "DEFAULT"
-"""The keyword, in the place of a value: a column is set to its default."""
+"""The keyword which, in the place of a value, sets a column to its default."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Assignments:
-    """New values by column. No path lies within another."""
+    """New values by column. No path is a prefix of another."""
 
     values: Mapping[FieldPath, Value]
-    """By the path of the column or field, spelled as in the table."""
+    """The values by the path of the column or field, spelled as in the table."""
 
     def sets(self, column: str) -> bool:
-        """Whether the column, or something in it, gets a new value."""
+        """Whether the column, or a field in it, gets a new value."""
         return any(path[0] == column for path in self.values)
 
     def value(self, field: StructField, current: Column) -> Column:
@@ -77,8 +75,8 @@ class Assignments:
 
     def _value(self, field: StructField, current: Column, path: FieldPath) -> Column:
         if path in self.values:
-            given = self.values[path]
-            return F.expr(given) if isinstance(given, str) else given
+            value = self.values[path]
+            return F.expr(value) if isinstance(value, str) else value
         inside = any(other[: len(path)] == path for other in self.values)
         if not inside or not isinstance(field.dataType, StructType):
             return current
@@ -92,18 +90,20 @@ class Assignments:
 
 
 def with_defaults(
-    given: Mapping[str, Value], schema: StructType, *, table: str, alias: RowNames = None
+    values: Mapping[str, Value], schema: StructType, *, table: str, alias: RowNames = None
 ) -> dict[str, Value]:
-    """The same with the keyword DEFAULT made the column's own; columns that the table computes are left out."""
-    kept = {name: value for name, value in given.items() if not _is_keyword(value, schema)}
-    if len(kept) == len(given):
-        return kept
-    words = {name: value for name, value in given.items() if _is_keyword(value, schema)}
-    for path in assignments(words, schema, table=table, alias=alias).values:
-        found = default_of(schema[path[0]], table=table) if len(path) == 1 else F.lit(None)
-        if found is not None:
-            kept[quoted(path)] = found
-    return kept
+    """The values with each keyword DEFAULT replaced by the column's default; columns that the table computes are
+    left out.
+    """
+    replaced = {name: value for name, value in values.items() if not _is_keyword(value, schema)}
+    if len(replaced) == len(values):
+        return replaced
+    keywords = {name: value for name, value in values.items() if _is_keyword(value, schema)}
+    for path in assignments(keywords, schema, table=table, alias=alias).values:
+        default = default_of(schema[path[0]], table=table) if len(path) == 1 else F.lit(None)
+        if default is not None:
+            replaced[quoted(path)] = default
+    return replaced
 
 
 def _is_keyword(value: Value, schema: StructType) -> bool:
@@ -111,26 +111,26 @@ def _is_keyword(value: Value, schema: StructType) -> bool:
 
 
 def assignments(
-    given: Mapping[str, Value],
+    values: Mapping[str, Value],
     schema: StructType,
     *,
     table: str,
     alias: RowNames = None,
     case_sensitive: bool = False,
 ) -> Assignments:
-    """What `given`, by column as a user writes it (`a`, `s.x`, `t.a` for an alias t), sets in a table of this schema.
+    """The values by path, from values by column as a user writes it (`a`, `s.x`, `t.a` for an alias t).
 
-    Raises `AssignmentError` for a column that is not there, `ConflictingAssignmentsError` for one that is set twice.
+    Raises `AssignmentError` for a column that the table lacks, `ConflictingAssignmentsError` for one that is set twice.
     """
-    values: dict[FieldPath, Value] = {}
-    for name, value in given.items():
+    by_path: dict[FieldPath, Value] = {}
+    for name, value in values.items():
         path = _path(name, schema, table, alias, case_sensitive=case_sensitive)
-        clash = next((other for other in values if other[: len(path)] == path or path[: len(other)] == other), None)
+        clash = next((other for other in by_path if other[: len(path)] == path or path[: len(other)] == other), None)
         if clash is not None:
             problem = f"{quoted(clash)} is set as well"
             raise ConflictingAssignmentsError(table=table, column=name, problem=problem)
-        values[path] = value
-    return Assignments(values=values)
+        by_path[path] = value
+    return Assignments(values=by_path)
 
 
 def _path(name: str, schema: StructType, table: str, alias: RowNames, *, case_sensitive: bool) -> FieldPath:
@@ -145,32 +145,32 @@ def _path(name: str, schema: StructType, table: str, alias: RowNames, *, case_se
         and child(schema, parts[0]) is None
     ):
         parts = parts[1:]
-    found: list[str] = []
-    here: StructType = schema
-    for place, part in enumerate(parts):
-        field = child(here, part, case_sensitive=case_sensitive)
+    path: list[str] = []
+    struct: StructType = schema
+    for depth, part in enumerate(parts, start=1):
+        field = child(struct, part, case_sensitive=case_sensitive)
         if field is None:
-            there = ", ".join(here.fieldNames())
-            raise AssignmentError(table=table, column=name, problem=f"there is no such column; there are: {there}")
-        found.append(field.name)
-        if place < len(parts) - 1:
+            columns = ", ".join(struct.fieldNames())
+            raise AssignmentError(table=table, column=name, problem=f"there is no such column; there are: {columns}")
+        path.append(field.name)
+        if depth < len(parts):
             if not isinstance(field.dataType, StructType):
-                problem = f"{quoted(found)} is {field.dataType.simpleString()}, and only fields of structs can be set"
+                problem = f"{quoted(path)} is {field.dataType.simpleString()}, and only fields of structs can be set"
                 raise AssignmentError(table=table, column=name, problem=problem)
-            here = field.dataType
-    return tuple(found)
+            struct = field.dataType
+    return tuple(path)
 
 
 def check_of_one_row(frame: DataFrame, values: Mapping[str, Column], *, table: str) -> None:
-    """Raises `AssignmentError` for generators, aggregates and window functions, by column of the table.
+    """Raises `AssignmentError` for generators, aggregates and window functions; `values` are by column of the table.
 
-    Spark takes them in SELECT, where they make other rows of those that a statement is about.
+    Spark allows them in SELECT, where they change how many rows there are.
     """
     try:
-        # In WHERE it takes none of them. It looks at the plan, and nothing runs.
+        # Spark allows none of them in WHERE. It analyzes the plan, and runs nothing.
         frame.where(F.struct(*values.values()).isNotNull())
     except AnalysisException as refused:
-        # What makes no sense at all is told as it is.
-        assert frame.select(*(value.alias(f"v{place}") for place, value in enumerate(values.values()))).schema
+        # For a value that makes no sense in SELECT either, Spark's own error is raised here.
+        assert frame.select(*(value.alias(f"v{index}") for index, value in enumerate(values.values()))).schema
         problem = f"generators, aggregates and window functions have no value of one row ({refused})"
         raise AssignmentError(table=table, column=", ".join(values), problem=problem) from refused

@@ -1,4 +1,4 @@
-"""DELETE: rows that satisfy a condition leave the table."""
+"""DELETE and TRUNCATE TABLE: rows leave the table."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pyspark.sql import Column
 from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.change_data import with_deletes_recorded
 from anabranch.commands.dml.row_deletion import delete_rows
-from anabranch.commands.dml.row_selection import older_version_read, record, rows_asked_for, satisfying, select_rows
+from anabranch.commands.dml.row_selection import BegunStatement, begin_statement, record_selection, selected_rows
 from anabranch.commands.dml.statement import (
     Outcome,
     Prepared,
     Stopwatch,
     check_may_change_rows,
-    execute,
+    run_statement,
     uses_vectors,
 )
-from anabranch.commands.dml.target_table import TargetRows, understand
+from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
 from anabranch.commands.table_access import TableRef
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
@@ -25,31 +25,25 @@ from anabranch.transaction.read_set import RowsOfFile
 
 
 def prepare_delete(table: TableRef, condition: Column | str | None = None, *, alias: RowNames = None) -> Prepared:
-    """A DELETE of the rows for which `condition` is true, all rows where there is none: all of it but its commit.
+    """A DELETE of the rows for which `condition` is true, or of all rows without one: all of it but its commit.
 
     Raises Spark's `AnalysisException` for a condition that makes no sense, and `AppendOnlyTableError`.
     """
-    return _prepared(table, condition, alias, table.latest())
 
+    def begin(snapshot: Snapshot) -> BegunStatement:
+        check_may_change_rows(table, snapshot, "DELETE")
+        return begin_statement("DELETE", table, snapshot, condition, alias=alias)
 
-def _prepared(table: TableRef, condition: Column | str | None, alias: RowNames, snapshot: Snapshot) -> Prepared:
+    latest = table.latest()
     watch = Stopwatch(table)
-    check_may_change_rows(table, snapshot, "DELETE")
-    asked = None if condition is None else understand(table, snapshot, condition, alias=alias)
-    operation = Operation(name="DELETE", parameters={"predicate": [] if asked is None else [asked.text]})
-    transaction = table.begin_at(operation, snapshot=snapshot)
-    target = TargetRows(table, snapshot, transaction.vectors, alias=alias)
-    transaction.describe_rows = target.described
-    asking = select_rows(target, asked)
-    if asked is not None and asked.has_subquery:
-        older = older_version_read(target, satisfying(target.read(asking.candidates), asked))
-        if older is not None:
-            return _prepared(table, condition, alias, table.delta_log.snapshots.at_version(older))
+    begun = begin_at_version_read(table, latest, begin)
+    transaction, target, snapshot = begun.transaction, begun.target, begun.snapshot
     with watch.measured("scanTimeMs"):
-        rows = rows_asked_for(target, asking)
-    record(transaction, target, asking, rows)
+        rows = selected_rows(target, begun.selection)
+    record_selection(transaction, target, begun.selection, rows)
     with watch.measured("rewriteTimeMs"):
-        changes = with_deletes_recorded(target, rows, delete_rows(target, rows, by_vectors=uses_vectors(snapshot)))
+        changes = delete_rows(target, rows, by_vectors=uses_vectors(snapshot))
+        changes = with_deletes_recorded(target, rows, changes)
     deleted = {} if changes.num_rows is None else {"numDeletedRows": changes.num_rows}
     return Prepared(
         transaction,
@@ -61,15 +55,13 @@ def _prepared(table: TableRef, condition: Column | str | None, alias: RowNames, 
     )
 
 
-# TRUNCATE TABLE: all rows leave the table, none of them read.
-
-
 def truncate(table: TableRef) -> Outcome:
-    """Remove every row. Raises `AppendOnlyTableError`, and the errors of `errors.conflicts` and `errors.commits`."""
-    return execute(table, lambda: _prepare(table))
+    """Remove every row. Raises `AppendOnlyTableError`, and the errors of `errors.commits`."""
+    return run_statement(table, lambda: prepare_truncate(table))
 
 
-def _prepare(table: TableRef) -> Prepared:
+def prepare_truncate(table: TableRef) -> Prepared:
+    """TRUNCATE TABLE, which removes all files and reads none of them: all of it but its commit."""
     watch = Stopwatch(table)
     snapshot = table.latest()
     check_may_change_rows(table, snapshot, "TRUNCATE TABLE")

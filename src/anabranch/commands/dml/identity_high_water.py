@@ -1,4 +1,4 @@
-"""The high-water marks of identity columns, moved in the commit that brings new values."""
+"""The high-water marks of identity columns, which the commit with new values moves."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from anabranch.schema.serialization import parse_schema, schema_string
 def with_moved_marks(
     metadata: Metadata, adds: Iterable[AddFile], generated: Collection[str], *, table: str
 ) -> Metadata:
-    """`metadata` as it must be once these new files are in the table; itself where no mark moves.
+    """`metadata` with the marks moved behind the values of these new files; the same value where no mark moves.
 
-    `generated` are the identity columns of which values were made (`WritePlan.generates_identity`). A commit with
-    `adds` must carry the result, if it is another: who writes next begins behind the mark.
+    `generated` are the identity columns for which values were generated (`WritePlan.generates_identity`). A commit
+    with `adds` must contain the changed metadata: the next writer counts on from the mark.
     """
     if not generated:
         return metadata
@@ -34,20 +34,20 @@ def with_moved_marks(
             continue
         extremes = list(_extremes(files, physical_name(schema[name], mode)))
         if extremes:
-            marks[name] = identity.moved(max(extremes) if identity.step > 0 else min(extremes))
+            marks[name] = identity.mark_after(max(extremes) if identity.step > 0 else min(extremes))
     changed = with_high_water_mark(schema, marks)
     return metadata if changed == schema else msgspec.structs.replace(metadata, schema_string=schema_string(changed))
 
 
 def _extremes(files: tuple[AddFile, ...], column: str) -> Iterator[int]:
-    """Smallest and largest values of the column in these files, which we wrote with statistics of it."""
+    """The smallest and largest values of the column in these files, which were written with statistics of it."""
     for add in files:
         if column in add.partition_values:
             value = add.partition_values[column]
             yield from () if value is None else (int(value),)
             continue
-        found: dict[str, Any] = json.loads(add.stats or "{}")
-        bounds = [found.get(kind, {}).get(column) for kind in ("minValues", "maxValues")]
-        known = None not in bounds or found.get("nullCount", {}).get(column) == found.get("numRecords")
-        assert known or not found.get("numRecords"), f"{add.path} has no statistics of {column}"
+        stats: dict[str, Any] = json.loads(add.stats or "{}")
+        bounds = [stats.get(kind, {}).get(column) for kind in ("minValues", "maxValues")]
+        complete = None not in bounds or stats.get("nullCount", {}).get(column) == stats.get("numRecords")
+        assert complete or not stats.get("numRecords"), f"{add.path} has no statistics of {column}"
         yield from (bound for bound in bounds if bound is not None)

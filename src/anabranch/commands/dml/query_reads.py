@@ -1,4 +1,4 @@
-"""What a query reads of the very table that its rows are written to."""
+"""Reads of a table by the query whose rows are written to the same table."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ LOGGER = logging.getLogger("anabranch.commit")
 def record_query_reads(
     table: TableRef, frame: DataFrame, snapshot: Snapshot, transaction: Transaction, *, at_snapshot: bool
 ) -> None:
-    """Remember on which rows of the table those of the frame depend: its plan may tell.
+    """Record the rows of the table on which the frame depends, as far as its plan shows them.
 
-    `at_snapshot` says that every read is of that version: only then is what came since known to be new to it.
+    `at_snapshot` says that every read is of that version: only then has the query seen none of the later commits.
     """
     reads = own_reads(frame, table.path, snapshot.schema)
     if reads is None:
@@ -40,19 +40,21 @@ def record_query_reads(
         files = can_be_true(predicate, snapshot.skipping_columns)
         again = None
         if at_snapshot and read.narrows:
-            again = _asking(TargetRows(table, snapshot, transaction.vectors, alias=read.names), read)
-        transaction.record_scan(predicate, files=files, again=again)
+            again = _evaluating(TargetRows(table, snapshot, transaction.vectors, alias=read.names), read)
+        transaction.record_scan(predicate, files=files, reevaluate=again)
 
 
-def _asking(target: TargetRows, read: OwnRead) -> EvaluateRows:
+def _evaluating(target: TargetRows, read: OwnRead) -> EvaluateRows:
     def matching(rows: Sequence[RowsOfFile]) -> Sequence[BitMap64 | None]:
         try:
-            return target.answers(rows, read.select)
+            return target.matching(rows, read.select)
         except (PySparkException, Py4JError):
             if not read.matches:
                 raise
-            # The other tables are read again, of whose files some may be gone by now.
-            LOGGER.warning("which rows of %s were read cannot be told", target.table.label, exc_info=True)
+            # The query is evaluated again with its other tables, of which some files may be deleted by now.
+            LOGGER.warning(
+                "cannot find out which new rows of %s the query would have read", target.table.label, exc_info=True
+            )
             return [None] * len(rows)
 
     return matching

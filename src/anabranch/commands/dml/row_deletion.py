@@ -1,4 +1,4 @@
-"""What becomes of files whose rows are deleted or replaced: hidden by vectors, or the files written anew."""
+"""Deletes or replaces rows of data files: by deletion vectors, or by new files with the rows that stay."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from anabranch.transaction.rows.deletion_vector_actions import hide_rows, remova
 from anabranch.transaction.rows.row_ids import row_count
 
 REWRITTEN_FILE_BYTES = 128 << 20
-"""Rows that are written because others of their files change come in files of about this size."""
+"""Files with rows that are copied because other rows of their files change are about this large."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowChanges:
-    """The file actions of a statement, and what they are made of."""
+    """The file actions of a statement that changes rows, and the rows that they delete."""
 
     removes: tuple[RemoveFile, ...]
     adds: tuple[AddFile, ...]
-    """Files that stay with fewer rows, and files with rows that were kept while theirs was written anew."""
+    """Files that now hide more rows, and files with copied rows."""
     deleted_rows: Mapping[FileKey, BitMap64 | None]
-    """As `Transaction.commit` takes it."""
+    """The deleted rows, as `Transaction.commit` takes them."""
     num_rows: int | None
-    """Rows taken out; None where a file does not say how many it had."""
+    """How many rows are deleted; None where the statistics of a file do not count its rows."""
     copied: WrittenFiles | None = None
     change_files: tuple[AddCDCFile, ...] = ()
-    """For the change data feed: all rows that the statement changes, or none where the files above tell them."""
+    """Change data files with all rows that the statement changes; none where the files above show the changes."""
 
     def actions(self, written: WrittenFiles | None = None) -> list[Action]:
-        """All of them, with the files of new rows."""
+        """All file actions; `written` are the files of new rows."""
         return [*self.removes, *self.adds, *(written.adds if written is not None else ()), *self.change_files]
 
     def metrics(self, written: WrittenFiles | None = None) -> dict[str, int]:
-        """By Delta's names; `written` are the files of new rows."""
+        """The metrics by Delta's names; `written` are the files of new rows."""
         kept = {add.path: add for add in self.adds if add.deletion_vector is not None}
         gone = [remove for remove in self.removes if remove.path not in kept]
         new = [*(self.copied.adds if self.copied else ()), *(written.adds if written is not None else ())]
@@ -63,9 +63,9 @@ class RowChanges:
 
 
 def delete_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors: bool) -> RowChanges:
-    """Take these rows out of the table, whole files where no row is left.
+    """Delete these rows, and remove files of which no row is left. Nothing is committed.
 
-    Without vectors, the other rows of the files are written to new ones; nothing is committed.
+    Without vectors, the other rows of the files are copied to new files.
     """
     replacement = replace_rows(target, chosen, by_vectors=by_vectors)
     if replacement.staying is None:
@@ -75,7 +75,7 @@ def delete_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors:
 
 
 def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
-    """Write rows, which have the columns of `TargetRows` and more, as data files. Nothing is committed."""
+    """Write rows, which have at least the columns of `TargetRows`, as data files. Nothing is committed."""
     snapshot, table = target.snapshot, target.table
     schema = with_tracking_columns(without_void(snapshot.schema), target.tracking)
     rows = frame.select(*(frame[quote(name)] for name in schema.fieldNames()))
@@ -89,9 +89,9 @@ def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
 
 
 def replace_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors: bool) -> Replacement:
-    """Take these rows out of the table, for others that are to be written; nothing is committed.
+    """Delete these rows, for which new ones are to be written. Nothing is committed.
 
-    Without vectors, the other rows of the files are to be written beside those, into the same files: else every
+    Without vectors, the other rows of the files are to be written together with the new ones: otherwise every
     statement would make two files of one.
     """
     chosen = [rows for rows in chosen if rows.positions is None or rows.positions]
@@ -102,10 +102,10 @@ def replace_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replacement:
-    """Rows taken out, and rows of their files that stay and are not written yet."""
+    """Deleted rows, and the rows of their files that stay and are not written yet."""
 
     changes: RowChanges
-    """Its `copied` counts rows that stay, and has no files."""
+    """The changes; their `copied` counts the rows that stay, and has no files."""
     staying: DataFrame | None = None
 
     @property
@@ -113,7 +113,7 @@ class Replacement:
         return 0 if self.staying is None or self.changes.copied is None else self.changes.copied.num_rows
 
     def together(self, rows: DataFrame, *, tasks_min: int = 1) -> DataFrame:
-        """`rows`, whose columns those that stay have, too, with these, in as few tasks as make good files."""
+        """`rows` and the rows that stay, in as few tasks as make files of a good size."""
         if self.staying is None:
             return rows
         size_bytes = sum(remove.size or 0 for remove in self.changes.removes)
@@ -121,7 +121,7 @@ class Replacement:
         return rows.unionByName(self.staying.select(*map(quote, rows.columns))).coalesce(tasks)
 
     def without_staying(self, written: WrittenFiles) -> WrittenFiles:
-        """The files that `together` went into, its own rows alone being counted."""
+        """The files into which the rows of `together` were written, counting only the new rows."""
         return dataclasses.replace(written, num_rows=written.num_rows - self.num_staying)
 
 
@@ -136,7 +136,7 @@ def _hidden(target: TargetRows, counted: Sequence[RowsOfFile], now_ms: int) -> R
 
 
 def _rewritten(target: TargetRows, counted: Sequence[RowsOfFile], now_ms: int) -> Replacement:
-    """Files that go, and the rows of them that stay."""
+    """Removes the files; the rows of them that stay are still to be written."""
     partial = [rows for rows in counted if rows.positions is not None]
     live = target.all_rows([rows.file for rows in partial])
     assert live is not None, "rows were counted"

@@ -1,4 +1,4 @@
-"""The rows that satisfy the condition of a DELETE or UPDATE, and what its transaction remembers of having looked."""
+"""A DELETE or UPDATE begun on one version: the rows that its condition selects, and what its transaction records."""
 
 from __future__ import annotations
 
@@ -7,62 +7,68 @@ from collections.abc import Sequence
 
 import numpy as np
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
-from anabranch.commands.dml.target_table import ReadFiles, TargetRows
+from anabranch.commands.dml.target_table import ReadFiles, TargetRows, resolve_row_condition
+from anabranch.commands.table_access import TableRef
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import is_opaque
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.conditions.user_condition import ReadCondition
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.transaction import Transaction
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RowSelection:
-    """Which rows a statement is about, before Spark has looked for them."""
+    """The rows that a statement selects, before Spark has searched for them."""
 
-    asked: ReadCondition | None
-    """None for all rows."""
+    condition: ReadCondition | None
+    """None selects all rows."""
     candidates: FileMask
-    """Every row it is about is in one of these files."""
+    """Every selected row is in one of these files."""
     fully_matching: FileMask
-    """Those of them of which it is about every row, for certain."""
+    """The candidates of which every row is selected, for certain."""
 
     @property
     def partly_matching(self) -> FileMask:
-        """Those that must be read to know."""
+        """The candidates that must be read to know."""
         return self.candidates & ~self.fully_matching
 
 
-def select_rows(target: TargetRows, asked: ReadCondition | None) -> RowSelection:
-    """Which files the condition is about."""
+def select_rows(target: TargetRows, condition: ReadCondition | None) -> RowSelection:
+    """Divide the files by what partition values and statistics say about the condition."""
     everything = np.ones(target.snapshot.files.count, dtype=bool)
-    if asked is None:
-        return RowSelection(asked=None, candidates=everything, fully_matching=everything)
-    candidates = target.candidates(asked.predicate)
+    if condition is None:
+        return RowSelection(condition=None, candidates=everything, fully_matching=everything)
+    candidates = target.candidates(condition.predicate)
     return RowSelection(
-        asked=asked, candidates=candidates, fully_matching=target.fully_matching(asked.predicate) & candidates
+        condition=condition,
+        candidates=candidates,
+        fully_matching=target.fully_matching(condition.predicate) & candidates,
     )
 
 
-def satisfying(read: ReadFiles, asked: ReadCondition | None) -> DataFrame:
-    """The rows that the statement is about, positions included."""
-    return read.frame if asked is None else read.frame.where(asked.condition)
+def satisfying(read: ReadFiles, condition: ReadCondition | None) -> DataFrame:
+    """The rows for which the condition is true, position columns included."""
+    return read.frame if condition is None else read.frame.where(condition.condition)
 
 
-def found_rows(read: ReadFiles, frame: DataFrame) -> list[RowsOfFile]:
-    """Run the frame, made of `read.frame`, and say which rows it gives."""
+def rows_of_frame(read: ReadFiles, frame: DataFrame) -> list[RowsOfFile]:
+    """Run the frame, which was made from `read.frame`, and return which rows of the files it has."""
     return read.rows(marked_positions(frame))
 
 
-def rows_asked_for(target: TargetRows, select_rows: RowSelection) -> list[RowsOfFile]:
-    """The rows that the statement is about; Spark looks where statistics cannot tell."""
-    rows = whole_files(target, select_rows.fully_matching)
-    if select_rows.partly_matching.any():
-        read = target.read(select_rows.partly_matching)
-        rows += found_rows(read, satisfying(read, select_rows.asked))
+def selected_rows(target: TargetRows, selection: RowSelection) -> list[RowsOfFile]:
+    """The selected rows. Spark reads the files for which statistics do not decide."""
+    rows = whole_files(target, selection.fully_matching)
+    if selection.partly_matching.any():
+        read = target.read(selection.partly_matching)
+        rows += rows_of_frame(read, satisfying(read, selection.condition))
     return rows
 
 
@@ -71,36 +77,64 @@ def whole_files(target: TargetRows, files: FileMask) -> list[RowsOfFile]:
     return [RowsOfFile(file=add, positions=None) for add in target.snapshot.files.to_actions(files)]
 
 
-def older_version_read(target: TargetRows, frame: DataFrame) -> int | None:
-    """The oldest version of the table that the frame reads, if that is older than the one the statement began with.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BegunStatement:
+    """A DELETE or UPDATE on one version of the table, begun and not yet run."""
 
-    A subquery may name a frame of the same table that was made before. What landed since must count as a winner.
+    transaction: Transaction
+    target: TargetRows
+    selection: RowSelection
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.target.snapshot
+
+    def versions_read(self) -> frozenset[int]:
+        """The versions of the table that subqueries of the condition read."""
+        condition = self.selection.condition
+        if condition is None or not condition.has_subquery:
+            return frozenset()
+        rows = satisfying(self.target.read(self.selection.candidates), condition)
+        return versions_read(rows, self.target.table.path)
+
+
+def begin_statement(
+    name: str, table: TableRef, snapshot: Snapshot, condition: Column | str | None, *, alias: RowNames
+) -> BegunStatement:
+    """Begin a statement of that name on the rows for which the condition is true.
+
+    Raises Spark's `AnalysisException` for a condition that makes no sense.
     """
-    versions = versions_read(frame, target.table.path)
-    oldest = min(versions, default=target.snapshot.version)
-    return oldest if oldest < target.snapshot.version else None
+    resolved = None if condition is None else resolve_row_condition(table, snapshot, condition, alias=alias)
+    operation = Operation(name=name, parameters={"predicate": [] if resolved is None else [resolved.text]})
+    transaction = table.begin_at(operation, snapshot=snapshot)
+    target = TargetRows(table, snapshot, transaction.vectors, alias=alias)
+    transaction.describe_rows = target.described
+    return BegunStatement(transaction=transaction, target=target, selection=select_rows(target, resolved))
 
 
-def record(transaction: Transaction, target: TargetRows, select_rows: RowSelection, rows: Sequence[RowsOfFile]) -> None:
-    """Remember what the statement asked and which rows that gave, all of them in `rows`."""
-    asked = select_rows.asked
-    if asked is None:
+def record_selection(
+    transaction: Transaction, target: TargetRows, selection: RowSelection, rows: Sequence[RowsOfFile]
+) -> None:
+    """Record the condition and the rows that it selected, which are all in `rows`."""
+    condition = selection.condition
+    if condition is None:
         transaction.record_whole_table()
         return
-    files = [add.key for add in target.snapshot.files.to_actions(select_rows.candidates)]
-    if asked.repeatable:
-        again = target.asking(asked.condition)
-        transaction.record_scan(asked.predicate, files=files, rows=_positions(target, rows), again=again)
-    elif asked.has_subquery and not is_opaque(asked.predicate):
-        # Other tables stand still in it, as they were. Asked of new rows, it would read them as they are.
-        transaction.record_scan(asked.predicate, files=files, rows=_positions(target, rows))
+    files = [add.key for add in target.snapshot.files.to_actions(selection.candidates)]
+    if condition.repeatable:
+        again = target.evaluating(condition.condition)
+        transaction.record_scan(condition.predicate, files=files, rows=_positions(target, rows), reevaluate=again)
+    elif condition.has_subquery and not is_opaque(condition.predicate):
+        # The subquery has read other tables at one version; evaluated for new rows, it would read newer ones.
+        transaction.record_scan(condition.predicate, files=files, rows=_positions(target, rows))
     else:
-        transaction.record_scan(asked.predicate, files=files)
+        transaction.record_scan(condition.predicate, files=files)
 
 
 def _positions(target: TargetRows, rows: Sequence[RowsOfFile]) -> dict[FileKey, BitMap64] | None:
-    """Where the rows stand; None where a file taken whole does not say how many rows it has."""
-    found = target.all_rows([each.file for each in rows if each.positions is None])
-    if found is None:
+    """The positions of the rows by file; None where statistics of a whole file do not count its rows."""
+    whole = target.all_rows([selected.file for selected in rows if selected.positions is None])
+    if whole is None:
         return None
-    return found | {each.file.key: each.positions for each in rows if each.positions is not None}
+    return whole | {selected.file.key: selected.positions for selected in rows if selected.positions is not None}

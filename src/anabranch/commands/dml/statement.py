@@ -1,10 +1,10 @@
-"""A statement that changes rows: checked, prepared by Spark jobs, committed, and done again if the user wants that."""
+"""A statement that changes rows: prepared by Spark jobs, committed, and executed again if the user allows it."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_options import application_of
+from anabranch.commands.write_settings import application_of
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException, ConflictReason
 from anabranch.protocol.actions import Action, SetTransaction
@@ -23,11 +23,11 @@ from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import already_written
 from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.statement_retry import Attempt, re_executed
+from anabranch.transaction.statement_retry import Attempt, execute_with_retries
 from anabranch.transaction.transaction import Transaction
 
 RETRIES_SETTING = "spark.anabranch.conflictRetries"
-"""How often a statement that lost to a true conflict is executed again; by default never."""
+"""How often a statement that lost to a true conflict is executed again; never by default."""
 
 _TRANSACTION_VERSION = "spark.databricks.delta.write.txnVersion"
 _AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
@@ -39,20 +39,20 @@ class Outcome:
     """What a statement did."""
 
     committed: CommittedVersion | None
-    """None where there was nothing to change."""
+    """None where the statement changed nothing."""
     num_affected_rows: int
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Of a statement that affects rows in several ways, rows by way: `updated`, `deleted`, `inserted`."""
+    """Rows by what a MERGE did with them: `updated`, `deleted`, `inserted`."""
 
 
 NOTHING = Outcome(committed=None, num_affected_rows=0)
-"""Of a statement that was done before."""
+"""The outcome of a statement that its application has already committed."""
 
 
 class Prepared:
-    """A statement whose jobs have run and whose files are written: all but its commit.
+    """A statement whose jobs have run and whose files are written: all of it but its commit.
 
-    Rows that Spark keeps for it are let go when it is closed; use it in a `with` block.
+    Closing it releases the rows that Spark has cached for it; use it in a `with` block.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Prepared:
         counts: Mapping[str, int] | None = None,
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
-        kept: Sequence[CachedRows] = (),
+        cached: Sequence[CachedRows] = (),
     ) -> None:
         self.transaction = transaction
         self.actions = tuple(actions)
@@ -74,7 +74,7 @@ class Prepared:
         self.counts = dict(counts or {})
         self.metrics = dict(metrics or {})
         self.tags = dict(tags or {})
-        self._kept = tuple(kept)
+        self._cached = tuple(cached)
 
     def commit(
         self,
@@ -82,10 +82,10 @@ class Prepared:
         *,
         application: tuple[str, int] | None = None,
     ) -> Outcome:
-        """Land it, behind whoever came first; nothing is committed where nothing changes.
+        """Commit the statement, after the commits that landed first; without actions it commits nothing.
 
-        `application` is who does it, and which of his writes it is: done before, it is not done again. Raises as
-        `Transaction.commit` does.
+        `application` is the id of the application and the number of its write, which is never committed twice. Raises
+        as `Transaction.commit` does.
         """
         committed = None
         actions = list(self.actions)
@@ -104,9 +104,8 @@ class Prepared:
         return Outcome(committed=committed, num_affected_rows=self.num_affected_rows, counts=self.counts)
 
     def close(self) -> None:
-        """Let go of what Spark keeps."""
-        for rows in self._kept:
-            rows.release()
+        """Release the cached rows."""
+        release(self._cached)
 
     def __enter__(self) -> Self:
         return self
@@ -117,10 +116,29 @@ class Prepared:
         self.close()
 
 
-def execute(table: TableRef, prepare: Callable[[], Prepared], *, conflict_retries: int | str | None = None) -> Outcome:
-    """Prepare a statement and commit it; after a conflict, as often again as the user allows.
+def release(cached: Iterable[CachedRows]) -> None:
+    """Remove these rows from Spark's cache."""
+    for rows in cached:
+        rows.release()
 
-    `conflict_retries` goes before the session's setting.
+
+@contextlib.contextmanager
+def released_on_failure() -> Iterator[list[CachedRows]]:
+    """A list for cached rows, which are released if the block fails; otherwise `Prepared` releases them."""
+    cached: list[CachedRows] = []
+    try:
+        yield cached
+    except BaseException:
+        release(cached)
+        raise
+
+
+def run_statement(
+    table: TableRef, prepare: Callable[[], Prepared], *, conflict_retries: int | str | None = None
+) -> Outcome:
+    """Prepare a statement and commit it; after a conflict, again as often as the user allows.
+
+    `conflict_retries` overrides the session's setting.
     """
     application = application_of({}, table.session)
 
@@ -131,7 +149,7 @@ def execute(table: TableRef, prepare: Callable[[], Prepared], *, conflict_retrie
             return prepared.commit(attempt, application=application)
 
     try:
-        outcome = executed_again(table, run, conflict_retries)
+        outcome = run_with_conflict_retries(table, run, conflict_retries)
     except ConcurrentTransactionException as lost:
         if lost.reason is not ConflictReason.ALREADY_WRITTEN:
             raise
@@ -142,43 +160,43 @@ def execute(table: TableRef, prepare: Callable[[], Prepared], *, conflict_retrie
     return outcome
 
 
-def executed_again(table: TableRef, run: Callable[[Attempt], T], conflict_retries: int | str | None) -> T:
+def run_with_conflict_retries(table: TableRef, run: Callable[[Attempt], T], conflict_retries: int | str | None) -> T:
     """What `run` returns, executed again after a conflict as often as the user allows. See `re_executed`."""
     session = table.session
     retries_max = retries_allowed(table, conflict_retries)
-    return re_executed(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
+    return execute_with_retries(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
 
 
-def retries_allowed(table: TableRef, given: int | str | None) -> int:
-    """How often a statement may be executed again; what is given goes before the session's setting."""
-    named = RETRIES_SETTING if given is None else "conflictRetries"
-    value = table.session.setting(RETRIES_SETTING, "0") if given is None else given
+def retries_allowed(table: TableRef, conflict_retries: int | str | None) -> int:
+    """How often a statement may be executed again; the argument overrides the session's setting."""
+    argument = RETRIES_SETTING if conflict_retries is None else "conflictRetries"
+    value = table.session.setting(RETRIES_SETTING, "0") if conflict_retries is None else conflict_retries
     if isinstance(value, bool) or not str(value).strip().isdecimal():
         problem = "it is a number of times, 0 or more"
-        raise InvalidArgumentError(argument=named, value=str(value), problem=problem)
+        raise InvalidArgumentError(argument=argument, value=str(value), problem=problem)
     return int(str(value))
 
 
 def _reset_application(table: TableRef) -> None:
-    """The next statement is another write, where the user wants the number to count for one alone."""
+    """Unset the number of the write where the session lets it count for one statement only."""
     if table.session.flag(_AUTO_RESET, default=False):
         table.session.spark.conf.unset(_TRANSACTION_VERSION)
 
 
 def check_may_change_rows(table: TableRef, snapshot: Snapshot, operation: str) -> None:
-    """Raises a typed error where rows of the table may not be deleted or changed, or not by anabranch."""
+    """Raises a typed error for a table that is append-only, or that this release of anabranch cannot write."""
     check_writable(snapshot.protocol, table=table.label)
     if snapshot.properties.append_only:
         raise AppendOnlyTableError(table=table.label, operation=operation)
 
 
 def uses_vectors(snapshot: Snapshot) -> bool:
-    """Whether rows are deleted by vectors, so that files stay as they are."""
+    """Whether the table deletes rows by deletion vectors, without rewriting files."""
     return active(snapshot.protocol, "deletionVectors", properties=snapshot.properties)
 
 
 class Stopwatch:
-    """Milliseconds of the parts of a statement, for its metrics."""
+    """Measures the parts of a statement in milliseconds, for its metrics."""
 
     def __init__(self, table: TableRef) -> None:
         self._clock = table.session.clock
@@ -187,12 +205,12 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def measured(self, name: str) -> Iterator[None]:
-        """Add the time of the block to the part of that name."""
+        """Add the time that the block takes to the part of that name."""
         begin = self._clock.now_ms()
         yield
         self.parts[name] = self.parts.get(name, 0) + self._clock.now_ms() - begin
 
     def metrics(self, *names: str) -> dict[str, int]:
-        """`executionTimeMs` of everything so far, and the named parts."""
+        """`executionTimeMs`, which is the time since the stopwatch was made, and the named parts."""
         total = self._clock.now_ms() - self._begin
         return {"executionTimeMs": total, **{name: self.parts.get(name, 0) for name in names}}

@@ -1,10 +1,10 @@
-"""The rows of one version of a table, as a statement that changes some of them sees them."""
+"""The table that a statement changes: its rows at one version, by the names that the statement has for them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -40,6 +40,34 @@ EXAMPLE_COLUMNS_MAX = 4
 EXAMPLE_LENGTH_MAX = 100
 
 
+class Begun(Protocol):
+    """A statement begun on one version of its table."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version that it changes."""
+
+    def versions_read(self) -> Collection[int]:
+        """The versions of the same table that its own subqueries read."""
+
+
+B = TypeVar("B", bound=Begun)
+
+
+def begin_at_version_read(table: TableRef, snapshot: Snapshot, begin: Callable[[Snapshot], B]) -> B:
+    """What `begin` returns for this version or, where the statement reads an older one of the same table, for that.
+
+    A subquery may use a frame of the table that was made before. The statement depends on what that frame has read, so
+    commits since then must count as winners.
+    """
+    while True:
+        begun = begin(snapshot)
+        oldest = min(begun.versions_read(), default=snapshot.version)
+        if oldest >= begun.snapshot.version:
+            return begun
+        snapshot = table.delta_log.snapshots.at_version(oldest)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ReadFiles:
     """Some files of the table and their rows."""
@@ -47,8 +75,8 @@ class ReadFiles:
     files: pa.Table
     """Live files; see `anabranch.log.file_columns`."""
     frame: DataFrame
-    """The columns of the table, those in which rows keep their ids, if they have some, with the ids and versions of all
-    rows, and, last, the position columns of `ScanRequest`; file ids are rows of `files`."""
+    """The columns of the table, then the row id and row version columns where the table tracks rows, and last the
+    position columns of `ScanRequest`, whose file ids are rows of `files`."""
 
     def rows(self, positions: Mapping[int, BitMap64]) -> list[RowsOfFile]:
         """The rows at these positions, by file id."""
@@ -93,53 +121,54 @@ class TargetRows:
         return self._read(dataclasses.replace(self._request(self.snapshot.files.table.take(chosen)), prune=prune))
 
     def read_rows(self, rows: Sequence[RowsOfFile]) -> ReadFiles:
-        """Just these rows, of any files of the table, also newer ones; file ids count `rows`.
+        """Only these rows, which may be of newer files than the snapshot's; file ids are indexes into `rows`.
 
-        Where only some rows of a file are meant, it must say how many rows it has.
+        The statistics of a file of which only some rows are read must count its rows.
         """
-        hidden = self.vectors.hidden([each.file for each in rows])
-        shown = [_showing(each, vector) for each, vector in zip(rows, hidden, strict=True)]
+        hidden = self.vectors.hidden([selected.file for selected in rows])
+        shown = [_showing(selected, vector) for selected, vector in zip(rows, hidden, strict=True)]
         return self._read(self._request(table_of_adds(shown)))
 
     def all_rows(self, files: Sequence[AddFile]) -> dict[FileKey, BitMap64] | None:
-        """Every live row of the files; None where one does not say how many rows it has."""
+        """The positions of every live row; None where the statistics of one of the files do not count its rows."""
         counts = [row_count(file.stats) for file in files]
-        found = {}
+        positions = {}
         for file, count, hidden in zip(files, counts, self.vectors.hidden(files), strict=True):
             if count is None:
                 return None
-            found[file.key] = BitMap64(range(count)) - hidden
-        return found
+            positions[file.key] = BitMap64(range(count)) - hidden
+        return positions
 
-    def asking(self, condition: Column | str) -> EvaluateRows:
-        """Asks the condition of any rows of the table."""
+    def evaluating(self, condition: Column | str) -> EvaluateRows:
+        """A function that evaluates the condition for any rows of the table."""
 
         def matching(rows: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
-            return self.answers(rows, lambda frame: frame.where(condition))
+            return self.matching(rows, lambda frame: frame.where(condition))
 
         return matching
 
-    def answers(self, rows: Sequence[RowsOfFile], ask: Callable[[DataFrame], DataFrame]) -> list[BitMap64 | None]:
-        """Which of these rows `ask` leaves, one entry each; None for a file of unknown length.
+    def matching(self, rows: Sequence[RowsOfFile], filtered: Callable[[DataFrame], DataFrame]) -> list[BitMap64 | None]:
+        """The positions that `filtered` leaves of these rows, by file; None for a file of unknown length.
 
-        `ask` must keep the position columns.
+        `filtered` must keep the position columns.
         """
-        known = [place for place, each in enumerate(rows) if _can_be_told_apart(each)]
-        answers: list[BitMap64 | None] = [None] * len(rows)
-        found = marked_positions(ask(self.read_rows([rows[place] for place in known]).frame)) if known else {}
-        for file_id, place in enumerate(known):
-            answers[place] = found.get(file_id, BitMap64())
-        return answers
+        readable = [index for index, selected in enumerate(rows) if _is_readable(selected)]
+        matches: list[BitMap64 | None] = [None] * len(rows)
+        frame = self.read_rows([rows[index] for index in readable]).frame if readable else None
+        positions = {} if frame is None else marked_positions(filtered(frame))
+        for file_id, index in enumerate(readable):
+            matches[index] = positions.get(file_id, BitMap64())
+        return matches
 
     def described(self, rows: Sequence[RowsOfFile], *, columns: Sequence[str] = ()) -> list[str]:
-        """The rows in words, `id = 5, name = x`, for messages; by the first columns unless others are named."""
+        """The rows in words, `id = 5, name = x`, for messages; with the first columns unless others are named."""
         names = (list(columns) or self.snapshot.schema.fieldNames())[:EXAMPLE_COLUMNS_MAX]
         values = [F.substring(F.col(quote(name)).cast("string"), 1, EXAMPLE_LENGTH_MAX) for name in names]
-        told = [
+        texts = [
             F.concat(F.lit(f"{name} = "), F.coalesce(value, F.lit("NULL")))
             for name, value in zip(names, values, strict=True)
         ]
-        frame = self.read_rows(rows).frame.select(FILE_ID_COLUMN, F.concat_ws(", ", *told)).orderBy(FILE_ID_COLUMN)
+        frame = self.read_rows(rows).frame.select(FILE_ID_COLUMN, F.concat_ws(", ", *texts)).orderBy(FILE_ID_COLUMN)
         return [row[1] for row in frame.collect()]
 
     def _request(self, files: pa.Table) -> ScanRequest:
@@ -152,19 +181,19 @@ class TargetRows:
         )
 
     def _read(self, request: ScanRequest) -> ReadFiles:
-        asks = bool(metadata_columns(self.alias))
-        scanned = dataclasses.replace(request, with_metadata=asks)
+        with_metadata = bool(metadata_columns(self.alias))
+        scanned = dataclasses.replace(request, with_metadata=with_metadata)
         frame = self.table.session.engine.scan(with_tracking(scanned, self.tracking))
-        if asks and self.tracking is not None:
+        if with_metadata and self.tracking is not None:
             frame = frame.withColumn("_metadata", metadata_with_ids(frame, request.files, self.tracking))
         rows = with_stable_ids(frame, request.files, self.tracking)
         return ReadFiles(files=request.files, frame=named(rows, self.alias))
 
 
-def understand(
+def resolve_row_condition(
     table: TableRef, snapshot: Snapshot, condition: Column | str, *, alias: RowNames = None
 ) -> ReadCondition:
-    """What the condition asks of rows of the table.
+    """What the condition means for rows of the table.
 
     Raises Spark's `AnalysisException`, and `SchemaChangedSinceAnalysisError`.
     """
@@ -181,20 +210,21 @@ def understand(
 
 
 def with_row_counts(rows: Sequence[RowsOfFile], table: TableRef) -> list[RowsOfFile]:
-    """The same rows, of files that say how many rows they have wherever only some are meant.
+    """The same rows; where only some rows of a file are selected, its statistics count its rows.
 
-    See "Deletion Vectors": a file with a vector must say so. What another writer left out is in the Parquet file.
+    See "Deletion Vectors": statistics of a file with a vector must count its rows. A count that another writer left
+    out is read from the Parquet file.
     """
     return [
-        each
-        if each.positions is None or row_count(each.file.stats) is not None
-        else dataclasses.replace(each, file=with_counted_rows(each.file, table))
-        for each in rows
+        selected
+        if selected.positions is None or row_count(selected.file.stats) is not None
+        else dataclasses.replace(selected, file=with_counted_rows(selected.file, table))
+        for selected in rows
     ]
 
 
 def with_counted_rows(file: AddFile, table: TableRef) -> AddFile:
-    """The file, with statistics that say how many rows it has: where they did not, it is opened."""
+    """The file with statistics that count its rows; the Parquet file is opened where they did not."""
     if row_count(file.stats) is not None:
         return file
     store = table.delta_log.store
@@ -202,13 +232,14 @@ def with_counted_rows(file: AddFile, table: TableRef) -> AddFile:
     with store.open(path) as source:
         count = pq.ParquetFile(source).metadata.num_rows
     try:
-        told = msgspec.json.decode(file.stats or "{}", type=dict[str, Any])
+        statistics = msgspec.json.decode(file.stats or "{}", type=dict[str, Any])
     except msgspec.MsgspecError:
-        told = {}
-    return msgspec.structs.replace(file, stats=msgspec.json.encode({**told, "numRecords": count}).decode())
+        statistics = {}
+    return msgspec.structs.replace(file, stats=msgspec.json.encode({**statistics, "numRecords": count}).decode())
 
 
-def _can_be_told_apart(rows: RowsOfFile) -> bool:
+def _is_readable(rows: RowsOfFile) -> bool:
+    """Whether `_showing` can hide the other rows of the file."""
     return rows.positions is None or row_count(rows.file.stats) is not None
 
 
@@ -217,6 +248,6 @@ def _showing(rows: RowsOfFile, hidden: BitMap64) -> AddFile:
     if rows.positions is None:
         return rows.file
     count = row_count(rows.file.stats)
-    assert count is not None, "rows of a file of unknown length cannot be told apart"
+    assert count is not None, "some rows of a file can be selected only where its rows are counted"
     others = hidden | (BitMap64(range(count)) - rows.positions)
     return msgspec.structs.replace(rows.file, deletion_vector=inline_descriptor(others) if others else None)

@@ -1,4 +1,4 @@
-"""UPDATE: rows that satisfy a condition get new values."""
+"""UPDATE: rows for which a condition is true get new values."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ from pyspark.sql.types import StructType
 
 from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.assignments import Assignments, Value, assignments, check_of_one_row, with_defaults
-from anabranch.commands.dml.change_data import both_images, old_names, old_values, records_changes, tell
+from anabranch.commands.dml.change_data import (
+    both_images,
+    old_names,
+    old_values,
+    records_changes,
+    write_changed_rows,
+)
 from anabranch.commands.dml.row_deletion import Replacement, RowChanges, replace_rows, write_new_rows
 from anabranch.commands.dml.row_selection import (
-    found_rows,
-    older_version_read,
-    record,
+    BegunStatement,
+    begin_statement,
+    record_selection,
+    rows_of_frame,
     satisfying,
-    select_rows,
     whole_files,
 )
 from anabranch.commands.dml.statement import (
     Prepared,
     Stopwatch,
     check_may_change_rows,
+    released_on_failure,
     uses_vectors,
 )
-from anabranch.commands.dml.target_table import TargetRows, understand
+from anabranch.commands.dml.target_table import ReadFiles, TargetRows, begin_at_version_read
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_target import store_assignment
+from anabranch.commands.write_settings import store_assignment
 from anabranch.errors.arguments import IdentityAssignmentError
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
@@ -45,68 +52,41 @@ from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 
 _POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 
 
 def prepare_update(
-    table: TableRef, given: Mapping[str, Value], condition: Column | str | None = None, *, alias: RowNames = None
+    table: TableRef, values: Mapping[str, Value], condition: Column | str | None = None, *, alias: RowNames = None
 ) -> Prepared:
-    """An UPDATE of the rows for which `condition` is true, all rows where there is none: all of it but its commit.
+    """An UPDATE of the rows for which `condition` is true, or of all rows without one: all of it but its commit.
 
     Raises Spark's `AnalysisException` for expressions that make no sense, `AssignmentError`, the errors of a value
     that does not fit (`errors.constraints`), and `AppendOnlyTableError`.
     """
-    return _prepared(table, given, condition, alias, table.latest())
-
-
-def _prepared(
-    table: TableRef,
-    given: Mapping[str, Value],
-    condition: Column | str | None,
-    alias: RowNames,
-    snapshot: Snapshot,
-) -> Prepared:
+    latest = table.latest()
     watch = Stopwatch(table)
-    check_may_change_rows(table, snapshot, "UPDATE")
-    values = with_defaults(given, snapshot.schema, table=table.label, alias=alias)
-    setting = assignments(values, snapshot.schema, table=table.label, alias=alias)
-    _check_sets_no_identity(setting, snapshot, table=table.label)
-    asked = None if condition is None else understand(table, snapshot, condition, alias=alias)
-    operation = Operation(name="UPDATE", parameters={"predicate": [] if asked is None else [asked.text]})
-    transaction = table.begin_at(operation, snapshot=snapshot)
-    target = TargetRows(table, snapshot, transaction.vectors, alias=alias)
-    transaction.describe_rows = target.described
-    asking = select_rows(target, asked)
-    read = target.read(asking.candidates)
-    changed = _changed(target, satisfying(read, asked), setting)
-    if has_subquery(changed):
-        older = older_version_read(target, changed)
-        if older is not None:
-            return _prepared(table, given, condition, alias, table.delta_log.snapshots.at_version(older))
-        if _values_may_read(target, setting):
-            transaction.record_whole_table()
-    if not asking.candidates.any():
-        record(transaction, target, asking, ())
+    begun = begin_at_version_read(table, latest, lambda snapshot: _begin(table, snapshot, values, condition, alias))
+    transaction, target, selection = begun.transaction, begun.target, begun.selection
+    if begun.has_subquery and _values_may_read(target, begun.assignments):
+        transaction.record_whole_table()
+    if not selection.candidates.any():
+        record_selection(transaction, target, selection, ())
         return Prepared(transaction, (), num_affected_rows=0)
-    # Computed once: what is written is what was marked, whatever the expressions are.
-    kept_rows = cache_or_checkpoint(changed)
-    changed = kept_rows.frame
-    try:
+    with released_on_failure() as cached:
+        # Computed once, so that the written rows are the marked ones even where expressions are not deterministic.
+        cached.append(cache_or_checkpoint(begun.changed))
+        changed = cached[0].frame
         with watch.measured("scanTimeMs"), typed_violations():
             rows = (
-                found_rows(read, changed)
-                if asking.partly_matching.any()
-                else whole_files(target, asking.fully_matching)
+                rows_of_frame(begun.read, changed)
+                if selection.partly_matching.any()
+                else whole_files(target, selection.fully_matching)
             )
-        record(transaction, target, asking, rows)
+        record_selection(transaction, target, selection, rows)
         with watch.measured("rewriteTimeMs"):
-            changes, written = _replaced(target, changed, rows)
-    except BaseException:
-        kept_rows.release()
-        raise
+            changes, written = _write(target, changed, rows)
     num_updated = 0 if written is None else written.num_rows
     return Prepared(
         transaction,
@@ -118,14 +98,53 @@ def _prepared(
             **changes.metrics(written),
             **watch.metrics("scanTimeMs", "rewriteTimeMs"),
         },
-        tags=rows_kept_tags(table, snapshot),
-        kept=(kept_rows,),
+        tags=rows_kept_tags(table, target.snapshot),
+        cached=cached,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _BegunUpdate(BegunStatement):
+    """An UPDATE on one version of the table, begun and not yet run."""
+
+    assignments: Assignments
+    read: ReadFiles
+    """The files that may have rows to update."""
+    changed: DataFrame
+    """These rows with their new values, as `_changed` makes them."""
+    has_subquery: bool
+    """Whether there is a subquery in the condition or in the new values."""
+
+    def versions_read(self) -> frozenset[int]:
+        return versions_read(self.changed, self.target.table.path) if self.has_subquery else frozenset()
+
+
+def _begin(
+    table: TableRef, snapshot: Snapshot, values: Mapping[str, Value], condition: Column | str | None, alias: RowNames
+) -> _BegunUpdate:
+    """Check the statement and plan its rows. Nothing runs yet."""
+    check_may_change_rows(table, snapshot, "UPDATE")
+    values = with_defaults(values, snapshot.schema, table=table.label, alias=alias)
+    setting = assignments(values, snapshot.schema, table=table.label, alias=alias)
+    _check_sets_no_identity(setting, snapshot, table=table.label)
+    begun = begin_statement("UPDATE", table, snapshot, condition, alias=alias)
+    read = begun.target.read(begun.selection.candidates)
+    changed = _changed(begun.target, satisfying(read, begun.selection.condition), setting)
+    return _BegunUpdate(
+        transaction=begun.transaction,
+        target=begun.target,
+        selection=begun.selection,
+        assignments=setting,
+        read=read,
+        changed=changed,
+        has_subquery=has_subquery(changed),
     )
 
 
 def _values_may_read(target: TargetRows, setting: Assignments) -> bool:
-    """Whether a subquery in the new values may depend on rows of the table. What it asks of other tables stands still;
-    of the condition's subqueries `understand` knows.
+    """Whether a subquery in the new values may depend on rows of the table itself.
+
+    A subquery reads other tables at one version. Subqueries of the condition are `resolve_row_condition`'s concern.
     """
     schema, table = target.snapshot.schema, target.table
     rows = empty_frame(table.session.spark, schema, target.alias)
@@ -136,50 +155,55 @@ def _values_may_read(target: TargetRows, setting: Assignments) -> bool:
 
 
 def _check_sets_no_identity(setting: Assignments, snapshot: Snapshot, *, table: str) -> None:
+    """Raises `IdentityAssignmentError` for an assignment to an identity column."""
     for name in identity_columns(snapshot.schema, table):
         if setting.sets(name):
             raise IdentityAssignmentError(table=table, column=quoted([name]))
 
 
-def _replaced(
+def _write(
     target: TargetRows, changed: DataFrame, rows: Sequence[RowsOfFile]
 ) -> tuple[RowChanges, WrittenFiles | None]:
-    """The old rows gone and the new ones written, with what a change data feed shows of both."""
+    """Delete the old rows and write the new ones, with change data files where the table has a change data feed."""
     snapshot = target.snapshot
     replacement = replace_rows(target, rows, by_vectors=uses_vectors(snapshot))
     if not rows:
         return replacement.changes, None
-    written = _written(target, changed, replacement)
+    written = _write_new_rows(target, changed, replacement)
     if not records_changes(snapshot):
         return replacement.changes, written
-    images = tell(target.table, snapshot, both_images(changed, snapshot.schema))
+    images = write_changed_rows(target.table, snapshot, both_images(changed, snapshot.schema))
     return dataclasses.replace(replacement.changes, change_files=images), written
 
 
-def _written(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:
+def _write_new_rows(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:
+    """Write the new rows, together with the rows of their files that stay."""
     names = without_void(target.snapshot.schema).fieldNames()
     frame = replacement.together(changed.select(*map(quote, names), *stored_tracking_columns(target.tracking)))
     return replacement.without_staying(write_new_rows(target, frame))
 
 
 def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> DataFrame:
-    """The rows with their new values, as the table takes them, their positions, and their ids, if they have some."""
+    """The rows with their new values, cast to the table's types, their positions, and their row ids if they have some.
+
+    Where the table has a change data feed, their old values are beside them, named as `old_names` says.
+    """
     snapshot, table = target.snapshot, target.table
-    # A generated column that is not set is computed anew.
-    given = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
-    named = {field.name: setting.value(field, F.col(quote(field.name))) for field in given}
+    # A generated column that is not set is computed from the new values.
+    fields = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
+    new_values = {field.name: setting.value(field, F.col(quote(field.name))) for field in fields}
     if not isinstance(target.alias, BoundAttributes):
-        # Without columns of ours, which Spark would suggest for one that is not there.
+        # Without our own columns, which Spark would suggest for a column that does not exist.
         check_of_one_row(
             frame.drop(*_POSITION),
-            {name: value for name, value in named.items() if setting.sets(name)},
+            {name: value for name, value in new_values.items() if setting.sets(name)},
             table=table.label,
         )
-    values = [value.alias(name) for name, value in named.items()]
-    tells = records_changes(snapshot)
-    placed = (*_POSITION, *(() if target.tracking is None else (target.tracking.row_id,)))
-    keep = (*placed, *(old_names(snapshot.schema) if tells else ()))
-    rows = frame.select(*values, *map(quote, placed), *(old_values(snapshot.schema) if tells else ()))
+    values = [value.alias(name) for name, value in new_values.items()]
+    keeps_old = records_changes(snapshot)
+    positions = (*_POSITION, *(() if target.tracking is None else (target.tracking.row_id,)))
+    keep = (*positions, *(old_names(snapshot.schema) if keeps_old else ()))
+    rows = frame.select(*values, *map(quote, positions), *(old_values(snapshot.schema) if keeps_old else ()))
     plan = plan_write(
         StructType([field for field in rows.schema if field.name not in keep]),
         snapshot.schema,

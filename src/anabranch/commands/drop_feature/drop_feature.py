@@ -1,9 +1,9 @@
-"""A feature taken out of the protocol, once nothing uses it any more.
+"""DROP FEATURE removes a table feature from the protocol, once nothing uses it any more.
 
-Every step is a commit after which the table is valid and shows the same rows, and looks at what there is before it does
-anything: what was stopped goes on when it is begun again. Up to the last one the table supports the feature, and from
-the first one on it has less and less of it: see `feature_cleanup`. The commit that drops the feature is a conflict with
-every commit that used it meanwhile, so that it never stands behind one.
+Every step is a commit after which the table is valid and has the same rows. A step first checks what is left to do, so
+that a statement that was stopped continues when it is run again. The table supports the feature until the last step;
+the steps before remove its uses (`feature_cleanup`). The commit that drops the feature conflicts with every commit that
+used it meanwhile.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import msgspec
 from anabranch.commands.alter.alter_properties import alter_set_properties
 from anabranch.commands.drop_feature.feature_history import (
     checkpoint_if_possible,
-    checkpoint_of_its_own,
+    commit_with_checkpoint,
     has_checkpoint_after,
     last_version_with,
-    raise_barrier,
+    protect_history,
     removable_from,
     truncate_history,
 )
@@ -53,42 +53,42 @@ from anabranch.transaction.proposed_commit import Operation
 
 LOGGER = logging.getLogger("anabranch.features")
 ROUNDS_MAX = 5
-"""How often it begins again behind writers that use the feature, or change the table otherwise, before it gives up."""
+"""How often it starts again after conflicts with writers that use the feature or change the table otherwise."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDrop:
-    """A feature that nothing uses any more: all of dropping it but the commit that does."""
+    """A feature that nothing uses any more, ready for the commit that drops it."""
 
     table: TableRef
     feature: str
     snapshot: Snapshot
-    """From this version on nobody may use the feature."""
+    """The version after which no commit may use the feature."""
     truncates_history: bool
     protects_history: bool
 
     @property
     def in_use(self) -> str | None:
-        """What uses it in spite of the cleaning up: a writer came in between."""
+        """A use of the feature that a writer added after the clean-up, in words; None for none."""
         return REMOVALS[self.feature].used_in_version(self.snapshot)
 
     def commit(self) -> CommittedVersion:
-        """Drop it. Raises `DeltaConcurrentModificationException` behind a commit that uses it."""
+        """Drop it. Raises `DeltaConcurrentModificationException` where a commit that landed first uses it."""
         actions = downgrade(self.snapshot, self.feature, protects_history=self.protects_history)
         parameters = {"featureName": self.feature, "truncateHistory": self.truncates_history}
         transaction = self.table.begin_at(Operation(name="DROP FEATURE", parameters=parameters), snapshot=self.snapshot)
-        landed = transaction.commit(actions, conflicts_with=self._use_in)
+        committed = transaction.commit(actions, conflicts_with=self._use_in)
         if self.protects_history:
-            checkpoint_if_possible(self.table, landed.snapshot)
-        return landed
+            checkpoint_if_possible(self.table, committed.snapshot)
+        return committed
 
     def _use_in(self, commit: Commit) -> str | None:
         uses = map(REMOVALS[self.feature].used_in_action, commit.actions)
-        return next((found for found in uses if found is not None), None)
+        return next((use for use in uses if use is not None), None)
 
 
 def drop_feature(table: TableRef, feature: str, *, truncates_history: bool) -> CommittedVersion:
-    """Clean up what uses the feature, see to the history, and drop it. Raises as `alter_drop_feature` says."""
+    """Remove the uses of the feature, protect or truncate the history, and drop it. Raises as `alter_drop_feature`."""
     in_use: str | None = None
     table_id = table.latest().metadata.id
     for number in range(1, ROUNDS_MAX + 1):
@@ -103,12 +103,12 @@ def drop_feature(table: TableRef, feature: str, *, truncates_history: bool) -> C
             if number == ROUNDS_MAX:
                 raise
             LOGGER.info("%s: dropping %s begins again: %s", table.label, feature, lost)
-    reason = f"other writers go on using it: {in_use}. Stop them, then run it again"
+    reason = f"other writers continue to use it: {in_use}. Stop them, then run it again"
     raise FeatureDropError(table=table.label, feature=feature, reason=reason)
 
 
 def prepare_drop(table: TableRef, feature: str, *, truncates_history: bool) -> PreparedDrop:
-    """All but the commit that drops it. Raises as `alter_drop_feature` says."""
+    """Do everything up to the commit that drops the feature. Raises as `alter_drop_feature`."""
     name = _checked_name(table, feature, truncates_history=truncates_history)
     removal = REMOVALS[name]
     removal.clean_up(table)
@@ -116,7 +116,7 @@ def prepare_drop(table: TableRef, feature: str, *, truncates_history: bool) -> P
     if truncates_history:
         snapshot = _without_history(table, name, removal)
     else:
-        snapshot = raise_barrier(table) if protects else table.latest()
+        snapshot = protect_history(table) if protects else table.latest()
     return PreparedDrop(
         table=table,
         feature=name,
@@ -127,7 +127,7 @@ def prepare_drop(table: TableRef, feature: str, *, truncates_history: bool) -> P
 
 
 def downgrade(snapshot: Snapshot, name: str, *, protects_history: bool) -> list[Action]:
-    """The actions that take the feature out of `snapshot`, and what belongs to it alone."""
+    """The actions that remove the feature from the protocol of `snapshot`, with its properties and its domain."""
     removal = REMOVALS[name]
     features = supported_features(snapshot.protocol) - {name}
     configuration = {
@@ -147,7 +147,7 @@ def downgrade(snapshot: Snapshot, name: str, *, protects_history: bool) -> list[
 
 
 def _checked_name(table: TableRef, feature: str, *, truncates_history: bool) -> str:
-    """The feature as the protocol spells it, if it may be dropped at all."""
+    """The name of the feature as the protocol spells it. Raises a `FeatureDropError` where it cannot be dropped."""
     snapshot = table.latest()
     check_writable(snapshot.protocol, table=table.label)
     have = supported_features(snapshot.protocol)
@@ -175,14 +175,14 @@ def _checked_name(table: TableRef, feature: str, *, truncates_history: bool) -> 
 
 
 def _without_history(table: TableRef, name: str, removal: FeatureRemoval) -> Snapshot:
-    """The newest version, once no older one uses the feature. Raises `FeatureInHistoryError` until it may be so."""
+    """The newest version, once no older one uses the feature. Until then it raises `FeatureInHistoryError`."""
     snapshot = table.latest()
     listing = list_log(table.delta_log.store, first=0, upto=snapshot.version)
     last = _last_use(table, snapshot, listing, name, removal)
     if last is None:
         return snapshot
     if not has_checkpoint_after(listing, max(last, snapshot.properties.checkpoint_protection_version - 1)):
-        snapshot = checkpoint_of_its_own(table)
+        snapshot = commit_with_checkpoint(table)
     truncate_history(table, snapshot)
     listing = list_log(table.delta_log.store, first=0, upto=snapshot.version)
     last = _last_use(table, snapshot, listing, name, removal)
@@ -219,7 +219,7 @@ def _last_use(
 def _newest_before(listing: LogListing, version: int) -> int | None:
     """The newest version of the log before `version`."""
     versions = [commit.version for commit in listing.commits] + [one.version for one in listing.checkpoints]
-    return max((each for each in versions if each < version), default=None)
+    return max((older for older in versions if older < version), default=None)
 
 
 def _retention(snapshot: Snapshot) -> str:
@@ -231,30 +231,28 @@ def _refused(table: TableRef, feature: str, reason: str) -> FeatureDropError:
     return FeatureDropError(table=table.label, feature=feature, reason=reason)
 
 
-# ALTER TABLE … DROP FEATURE, and the calls that raise the protocol of a table.
-
-
 def alter_drop_feature(table: TableRef, feature: str, *, truncate_history: bool = False) -> CommittedVersion:
-    """Take a table feature out of the protocol, with all that the newest version of the table has of it.
+    """Remove a table feature from the protocol, and its uses from the newest version of the table.
 
-    Where old versions use it in a way that would be misread, they stay behind checkpoints that are protected from then
-    on by the feature `checkpointProtection`; or, with `truncate_history`, they must be old enough to be removed.
+    Old versions that use it may be misread. They stay readable only behind checkpoints, which the table feature
+    `checkpointProtection` protects from then on; with `truncate_history` they must be old enough to be removed.
 
-    Raises `FeatureNotSupportedByTableError`; `FeatureDropError`, which says what has to be done first;
-    `FeatureInHistoryError`, which says until when to wait; `ColumnNamesNeedMappingError`; and the exceptions of
-    `errors.conflicts` where others change the table again and again meanwhile.
+    Raises `FeatureNotSupportedByTableError`; `FeatureDropError`, which says what to do first; `FeatureInHistoryError`,
+    which says how long to wait; `ColumnNamesNeedMappingError`; and a `DeltaConcurrentModificationException` after too
+    many conflicts.
     """
     return drop_feature(table, feature, truncates_history=truncate_history)
 
 
 def alter_add_feature(table: TableRef, feature: str) -> CommittedVersion | None:
-    """Let the table support a feature. Raises `UnknownFeatureError`, `UnsupportedFeatureError`."""
+    """Add a table feature. Raises `UnknownFeatureError`, `UnsupportedFeatureError`."""
     return alter_set_properties(table, {f"{FEATURE_PREFIX}{feature}": "supported"})
 
 
 def alter_upgrade_protocol(table: TableRef, reader_version: int, writer_version: int) -> CommittedVersion | None:
-    """Let the table support what these versions imply. Versions never get lower: what is there already stays as it is,
-    and so does a table that has it all. Raises `InvalidPropertyError` for versions that do not exist.
+    """Add what these protocol versions imply. Versions never get lower; a table that supports all is not changed.
+
+    Raises `InvalidPropertyError` for versions that do not exist.
     """
     versions = {"delta.minReaderVersion": str(reader_version), "delta.minWriterVersion": str(writer_version)}
     return alter_set_properties(table, versions)

@@ -1,6 +1,6 @@
-"""Commits that bring the newest version of a table to where nothing uses a feature, and nobody begins to.
+"""Commits after which the newest version of a table does not use a feature, and later writers do not, either.
 
-Each goes by Delta's name of the operation. After any of them the table is valid and shows the same rows.
+Their operations have Delta's names. After each of them the table is valid and has the same rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.commands.alter.alter_properties import alter_set_properties, alter_unset_properties
-from anabranch.commands.drop_feature.column_mapping_removal import remove_column_mapping
+from anabranch.commands.alter.column_mapping_removal import remove_column_mapping
 from anabranch.commands.drop_feature.feature_rewrite import FilesOfOldTypes, files_with_vectors, rewrite_files
 from anabranch.commands.drop_feature.feature_usage import type_changes_in_action, vectors_in_version
 from anabranch.commands.optimize.rewrite_job import FILES_PER_COMMIT_MAX
@@ -31,14 +31,14 @@ from anabranch.schema.type_widening import all_type_changes, without_type_change
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.proposed_commit import Operation
 
-# Files of vectors that older versions need, named by tombstones before the table forgets what vectors are.
+# Before deletion vectors are dropped, tombstones name the vector files that older versions need.
 #
-# A VACUUM that knows no deletion vectors deletes whatever no action names as a path. Tombstones it spares as long as
-# `delta.deletedFileRetentionDuration` says, and with them the versions that can be read back that far.
+# A VACUUM without support for deletion vectors deletes every file that no action names as a path. It keeps the files of
+# tombstones for `delta.deletedFileRetentionDuration`, so that the versions within this time stay readable.
 
 
-def name_vector_files(table: TableRef) -> None:
-    """One commit of tombstones, if some are missing."""
+def add_vector_tombstones(table: TableRef) -> None:
+    """Add the missing tombstones by one commit."""
     snapshot, now_ms = table.latest(), table.session.clock.now_ms()
     tombstones = snapshot.tombstones(after_ms=snapshot.tombstone_retention_start_ms(now_ms=now_ms))
     named = frozenset(tombstones.filter(pc.is_null(tombstones["deletion_vector"]))["path"].to_pylist())
@@ -50,21 +50,21 @@ def name_vector_files(table: TableRef) -> None:
 
 
 def _vector_files(tombstones: pa.Table, table_root: str) -> frozenset[str]:
-    """As the log spells paths. Files outside the table are nobody's to delete."""
-    found = set[str]()
+    """Paths in the form of the log. Files outside the table are left out: VACUUM never deletes them."""
+    paths = set[str]()
     for descriptor in distinct_files(tombstones["deletion_vector"]):
         with suppress(DeletionVectorDescriptorError, UnsafePathError):
             path = path_in_table(descriptor, table_root=table_root)
             if path is not None:
-                found.add(encode_path(path))
-    return frozenset(found)
+                paths.add(encode_path(path))
+    return frozenset(paths)
 
 
 _SUSPENDED: Final[Mapping[str, str]] = {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}
 
 
 def refuse_constraints(table: TableRef) -> None:
-    """Dropping a feature changes nothing that a table means, so constraints are the user's to drop."""
+    """Raises `ConstraintsLeftError`: DROP FEATURE changes no rule of a table, so the user has to drop constraints."""
     names = sorted(table.latest().properties.constraints)
     if names:
         reason = f"the table has the constraints {', '.join(names)}; drop them first"
@@ -72,20 +72,20 @@ def refuse_constraints(table: TableRef) -> None:
 
 
 def purge_vectors(table: TableRef) -> None:
-    """No new vectors, then files without those there are, then the files of the old ones named for VACUUM."""
+    """Allow no new vectors, then rewrite the files that have one, then add tombstones for the old vector files."""
     if vectors_in_version(table.latest()) is not None:
         alter_unset_properties(table, ["delta.enableDeletionVectors"], if_exists=True)
         rewrite_files(table, files_with_vectors, feature="deletionVectors")
-    name_vector_files(table)
+    add_vector_tombstones(table)
 
 
 def unmap_columns(table: TableRef) -> None:
-    """See `column_mapping_removal`."""
+    """Turn column mapping off; see `remove_column_mapping`."""
     remove_column_mapping(table, unset=True)
 
 
-def forget_type_changes(table: TableRef) -> None:
-    """No new changes, then files of today's types alone, then no record of older ones."""
+def remove_type_changes(table: TableRef) -> None:
+    """Allow no new changes, then rewrite files of older types, then remove the type changes from the schema."""
     snapshot, old_types = table.latest(), FilesOfOldTypes(table)
     has_changed = type_changes_in_action(snapshot.metadata) is not None
     alter_unset_properties(table, ["delta.enableTypeWidening"], if_exists=True)
@@ -94,7 +94,7 @@ def forget_type_changes(table: TableRef) -> None:
     rewrite_files(table, old_types, feature="typeWidening")
     snapshot = table.latest()
     if old_types(snapshot).any():
-        # Somebody added such files meanwhile. The changes stay on record, so that all of this begins anew.
+        # A writer added such files meanwhile. The changes stay in the schema, so that the clean-up is repeated.
         return
     schema = parse_schema(snapshot.metadata.schema_string, table.label)
     changed = msgspec.structs.replace(snapshot.metadata, schema_string=schema_string(without_type_changes(schema)))
@@ -103,8 +103,8 @@ def forget_type_changes(table: TableRef) -> None:
     transaction.commit([changed], conflicts_with=_added_files)
 
 
-def take_row_ids_away(table: TableRef) -> None:
-    """No ids for new files, then none on those there are."""
+def remove_row_ids(table: TableRef) -> None:
+    """Assign no ids to new files, then remove those of existing files."""
     snapshot = table.latest()
     configuration = {**snapshot.metadata.configuration, **_SUSPENDED}
     if configuration != snapshot.metadata.configuration:
@@ -118,33 +118,35 @@ def take_row_ids_away(table: TableRef) -> None:
             for add in adds[start : start + FILES_PER_COMMIT_MAX]
         ]
         operation = Operation(name="ROW TRACKING UNBACKFILL", parameters={"batchId": batch})
-        # On the very version the files were found in: a file that somebody removes is not to come back.
+        # The commit is based on the version of these files: a file that is removed meanwhile must stay removed.
         table.begin_at(operation, snapshot=snapshot).commit(files)
 
 
 def classic_checkpoints(table: TableRef) -> None:
-    """No new V2 checkpoints. Those there are stay, behind newer ones that every reader knows."""
+    """Write no new V2 checkpoints. Existing ones stay, and readers use newer ones of the classic format."""
     if table.latest().properties.checkpoint_policy == "v2":
         alter_set_properties(table, {"delta.checkpointPolicy": "classic"})
 
 
 def remove_domains(table: TableRef) -> None:
-    """What features that need domains have left; the features themselves are gone by then."""
+    """Remove the domains that are left of features that were dropped before."""
     snapshot = table.latest()
-    gone = [msgspec.structs.replace(domain, removed=True) for domain in snapshot.domain_metadata.values()]
-    if gone:
-        operation = Operation(name="DOMAIN METADATA CLEANUP", parameters={"domainMetadataRemovedCount": len(gone)})
-        table.begin_at(operation, snapshot=snapshot).commit(gone)
+    removed_domains = [msgspec.structs.replace(domain, removed=True) for domain in snapshot.domain_metadata.values()]
+    if removed_domains:
+        operation = Operation(
+            name="DOMAIN METADATA CLEANUP", parameters={"domainMetadataRemovedCount": len(removed_domains)}
+        )
+        table.begin_at(operation, snapshot=snapshot).commit(removed_domains)
 
 
 def _with_row_ids(snapshot: Snapshot) -> list[AddFile]:
     files = snapshot.files.columns("base_row_id", "default_row_commit_version")
-    known = pc.or_(pc.is_valid(files["base_row_id"]), pc.is_valid(files["default_row_commit_version"]))
-    return snapshot.files.to_actions(pa.array(known.to_numpy(), pa.bool_()))
+    have_ids = pc.or_(pc.is_valid(files["base_row_id"]), pc.is_valid(files["default_row_commit_version"]))
+    return snapshot.files.to_actions(pa.array(have_ids.to_numpy(), pa.bool_()))
 
 
 def _added_files(commit: Commit) -> str | None:
-    """Files that nobody has looked into, or another schema."""
+    """A winner's new file, which may have old types, or new metadata, in words; None for neither."""
     added = next((action.path for action in commit.actions if isinstance(action, AddFile)), None)
     if added is not None:
         return f"the new file {added}"

@@ -1,8 +1,8 @@
-"""The history of a table whose feature is dropped: hidden behind checkpoints that stay, or removed.
+"""The history of a table whose feature is dropped: protected by checkpoints, or removed.
 
-Old versions may hold what an engine that does not know the feature would misread. Either it never gets to see them,
-since checkpoints without a trace stand before them, which nobody may remove alone (see "Checkpoint Protection", an RFC
-of Delta's); or they go, once they are old enough that nobody can be reading them.
+An engine without the feature may misread old versions. Either it never reads them, since it finds newer checkpoints
+without a use of the feature, and no writer may remove these alone (see "Checkpoint Protection", an RFC of Delta's).
+Or old versions are removed, once they are so old that no reader needs them.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from anabranch.transaction.proposed_commit import Operation
 
 LOGGER = logging.getLogger("anabranch.features")
 CHECKPOINTS = 3
-"""So many in a row: a reader that fails with one tries an older one, and must give up before it gets past all."""
+"""How many consecutive checkpoints protect the history: a reader that fails with one tries the one before it."""
 
 
-def raise_barrier(table: TableRef) -> Snapshot:
-    """Checkpoints right behind each other, each of a commit of its own and read back. The version of the first.
+def protect_history(table: TableRef) -> Snapshot:
+    """Write consecutive checkpoints, each of an empty commit, and read them back. Returns the version of the first.
 
     Raises `StorageError`, and `CorruptCheckpointError` where a checkpoint cannot be read back.
     """
-    versions = [checkpoint_of_its_own(table) for _ in range(CHECKPOINTS)]
+    versions = [commit_with_checkpoint(table) for _ in range(CHECKPOINTS)]
     return versions[0]
 
 
-def checkpoint_of_its_own(table: TableRef) -> Snapshot:
-    """A commit that changes nothing, and its checkpoint. Raises as `raise_barrier`."""
+def commit_with_checkpoint(table: TableRef) -> Snapshot:
+    """Make an empty commit and its checkpoint. Raises as `protect_history`."""
     committed = table.begin_at(Operation(name="Empty Commit"), snapshot=table.latest()).commit([])
     snapshot = committed.snapshot
     checkpoint(table, snapshot)
-    for found in list_log(table.delta_log.store, first=snapshot.version, upto=snapshot.version).checkpoints:
-        read_checkpoint(table.delta_log.store, found)
+    for file in list_log(table.delta_log.store, first=snapshot.version, upto=snapshot.version).checkpoints:
+        read_checkpoint(table.delta_log.store, file)
     return snapshot
 
 
@@ -57,11 +57,11 @@ def checkpoint(table: TableRef, snapshot: Snapshot) -> None:
 
 
 def checkpoint_if_possible(table: TableRef, snapshot: Snapshot) -> None:
-    """As `checkpoint`, for a commit that has landed: whatever becomes of this, nothing is to be done again."""
+    """Write the checkpoint of a committed version. A failure is logged: the statement has succeeded."""
     try:
         checkpoint(table, snapshot)
     except DeltaError:
-        LOGGER.warning("version %d landed, but its checkpoint failed", snapshot.version, exc_info=True)
+        LOGGER.warning("version %d is committed, but its checkpoint failed", snapshot.version, exc_info=True)
 
 
 def truncate_history(table: TableRef, snapshot: Snapshot) -> None:
@@ -93,9 +93,9 @@ def last_version_with(
     in_version: Callable[[Snapshot], str | None],
     in_action: Callable[[Action], str | None],
 ) -> int | None:
-    """The newest version of the log that shows it, in its commit or in the oldest version that can be rebuilt.
+    """The newest version that uses the feature, in its commit or as the oldest version that can be rebuilt.
 
-    Tombstones of that oldest version are passed over: nobody reads what they name.
+    Tombstones of that oldest version are ignored: no version that needs their files can be read.
     """
     newest = None
     for commit, actions in read_actions(table.delta_log.store, listing.commits):
@@ -108,12 +108,12 @@ def last_version_with(
 
 
 def has_checkpoint_after(listing: LogListing, version: int) -> bool:
-    """Whether what follows `version` can be rebuilt without it."""
+    """Whether later versions can be rebuilt without the commit of `version`."""
     return any(one.version > version for one in listing.checkpoints)
 
 
 def removable_from(listing: LogListing, version: int, *, protected_before: int, retention_ms: int) -> str:
-    """When `truncate_history` will remove `version`, once there is a checkpoint after it: in UTC, to the minute."""
+    """The time, in UTC to the minute, from which `truncate_history` removes `version`. A checkpoint follows it."""
     least = max(version + 1, protected_before)
     kept = min(one.version for one in listing.checkpoints if one.version >= least)
     time_ms = next(time.timestamp_ms for time in monotonic_times(listing.commits) if time.version == kept)

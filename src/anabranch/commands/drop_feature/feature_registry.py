@@ -1,4 +1,4 @@
-"""The features that can be dropped, one row each: those of Delta, and clustering."""
+"""The features that can be dropped, with what it takes to drop each: those of Delta, and clustering."""
 
 from __future__ import annotations
 
@@ -12,44 +12,41 @@ from anabranch.commands.table_access import TableRef
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
-from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
+from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN
 from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
 
-# What it takes to drop a feature from a table.
-
-
 UsedInVersion = Callable[[Snapshot], str | None]
-"""What of a version uses the feature, in words; None for nothing."""
+"""How a version uses the feature, in words; None where it does not."""
 UsedInAction = Callable[[Action], str | None]
-"""What of an action uses the feature, in words; None for nothing."""
+"""How an action uses the feature, in words; None where it does not."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRemoval:
-    """How one feature leaves a table."""
+    """How a feature is removed from a table."""
 
     used_in_version: UsedInVersion
     used_in_action: UsedInAction
-    """Asked of every commit that lands while the feature is being dropped."""
+    """Called for the actions of all commits that are made while the feature is being dropped."""
     clean_up: Callable[[TableRef], None] = lambda _: None
-    """Brings the newest version, by commits of its own, to where nothing uses the feature and nobody begins to.
+    """Removes all uses of the feature from the newest version, by commits of its own, and prevents new ones.
 
-    Stopped anywhere, it leaves a valid table; begun again, it goes on. Raises `FeatureDropError` where the user has to
-    do something first, and the exceptions of `errors.conflicts`, after which it may be begun again.
+    The table is valid after each commit, and another call continues. Raises `FeatureDropError` where the user has to
+    do something first, and a `DeltaConcurrentModificationException`, after which it can be called again.
     """
     used_in_history: UsedInAction | None = None
-    """What an engine that does not know the feature would misread in old versions; None for nothing at all. Then
-    history is protected, or truncated, before the feature goes."""
+    """How an action in old versions would be misread without the feature. If it is not None, the history is protected
+    or truncated before the feature is dropped."""
     properties: tuple[str, ...] = ()
-    """Properties that go in the commit that drops it."""
+    """Properties that the commit that drops the feature removes."""
     domain: str | None = None
-    """The metadata domain that goes in that commit."""
+    """The metadata domain that the same commit removes."""
 
 
 _TYPE_WIDENING: Final = FeatureRemoval(
     used_in_version=traces.widening_in_version,
     used_in_action=traces.widening_in_action,
-    clean_up=clean_up.forget_type_changes,
+    clean_up=clean_up.remove_type_changes,
     used_in_history=traces.type_changes_in_action,
 )
 
@@ -105,7 +102,7 @@ REMOVALS: Final[Mapping[str, FeatureRemoval]] = {
     "rowTracking": FeatureRemoval(
         used_in_version=traces.row_ids_in_version,
         used_in_action=traces.row_ids_in_action,
-        clean_up=clean_up.take_row_ids_away,
+        clean_up=clean_up.remove_row_ids,
         properties=(
             "delta.enableRowTracking",
             "delta.rowTrackingSuspended",
@@ -115,4 +112,4 @@ REMOVALS: Final[Mapping[str, FeatureRemoval]] = {
         domain=ROW_TRACKING_DOMAIN,
     ),
 }
-"""By the name of the feature. Others stay once a table supports them."""
+"""Removals by the name of the feature. All other features are permanent."""

@@ -1,7 +1,7 @@
-"""What of a table shows that it uses a feature: in its newest version, and in single actions of its history.
+"""How a table uses a feature: in its newest version, and in single actions of its history.
 
-Nothing is read or changed here. An answer is what was found, in words that end "… still uses it:"; None where there is
-nothing. "uses" means more than the protocol that lists the feature, which says only that it may be used.
+Nothing is read or changed here. The functions return the use in words, which complete the message "… still uses it:",
+or None. That the protocol lists a feature is no use: it only allows it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from anabranch.schema.serialization import parse_schema
 from anabranch.schema.type_widening import TYPE_CHANGES, all_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
-from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
+from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN
 
 TIMESTAMP_PROPERTIES: Final = ("delta.enableInCommitTimestamps", ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP)
 
 
 def nothing_in_version(_: Snapshot) -> str | None:
-    """For features that leave nothing behind."""
+    """None: these features leave no trace in a version."""
     return None
 
 
 def nothing_in_action(_: Action) -> str | None:
-    """For features whose use no single action shows."""
+    """None: no single action shows a use of these features."""
     return None
 
 
@@ -40,23 +40,23 @@ def constraints_in_version(snapshot: Snapshot) -> str | None:
 
 
 def constraints_in_action(action: Action) -> str | None:
-    """CHECK constraints that it sets."""
+    """CHECK constraints that the action sets."""
     names = sorted(_properties(action).constraints)
     return f"the constraints {', '.join(names)}" if names else None
 
 
 def vectors_in_version(snapshot: Snapshot) -> str | None:
-    """Files with deletion vectors, or the wish for them."""
-    found = vectors_in_action(snapshot.metadata)
-    if found is not None:
-        return found
+    """Files with deletion vectors, or the property that enables them."""
+    use = vectors_in_action(snapshot.metadata)
+    if use is not None:
+        return use
     vectors = snapshot.files.columns("deletion_vector")["deletion_vector"]
     count = len(vectors) - vectors.null_count
     return f"{count} files with deletion vectors" if count else None
 
 
 def vectors_in_action(action: Action) -> str | None:
-    """See "Deletion Vectors". A tombstone shows them as a file does: older versions are read by what it names."""
+    """See "Deletion Vectors". Those of tombstones count, too: older versions are read with them."""
     if isinstance(action, AddFile | RemoveFile) and action.deletion_vector is not None:
         return f"the deletion vector of {action.path}"
     return "delta.enableDeletionVectors" if _properties(action).value("delta.enableDeletionVectors") else None
@@ -64,18 +64,18 @@ def vectors_in_action(action: Action) -> str | None:
 
 def mapping_in_version(snapshot: Snapshot) -> str | None:
     """A mapping mode, or ids and physical names in the schema."""
-    found = mapping_in_action(snapshot.metadata)
-    return found or ("ids of columns in the schema" if has_mapping(snapshot.schema) else None)
+    use = mapping_in_action(snapshot.metadata)
+    return use or ("ids of columns in the schema" if has_mapping(snapshot.schema) else None)
 
 
 def mapping_in_action(action: Action) -> str | None:
-    """See "Column Mapping". Without a mode, nobody looks at ids that a schema may still have."""
+    """See "Column Mapping". Without a mode, ids that are left in the schema are not read."""
     mode = ColumnMappingMode.parse(_properties(action).column_mapping_mode)
     return f"delta.columnMapping.mode = {mode.value}" if mode.maps else None
 
 
 def widening_in_version(snapshot: Snapshot) -> str | None:
-    """Type changes on record, or the leave to make them."""
+    """Type changes in the schema, or the property that allows them."""
     return widening_in_action(snapshot.metadata)
 
 
@@ -85,15 +85,15 @@ def widening_in_action(action: Action) -> str | None:
 
 
 def type_changes_in_action(action: Action) -> str | None:
-    """Changes on record, without which nobody looks for them."""
+    """Type changes in the schema, which is where readers find them."""
     if not isinstance(action, Metadata) or TYPE_CHANGES not in action.schema_string:
         return None
     changes = all_type_changes(parse_schema(action.schema_string, "the table"))
-    return f"{len(changes)} type changes on record in the schema" if changes else None
+    return f"{len(changes)} type changes in the schema" if changes else None
 
 
 def v2_checkpoints_in_version(snapshot: Snapshot) -> str | None:
-    """The policy; what checkpoints there are is told by the log."""
+    """The checkpoint policy. Existing checkpoints are found by listing the log."""
     return v2_checkpoints_in_action(snapshot.metadata)
 
 
@@ -103,26 +103,26 @@ def v2_checkpoints_in_action(action: Action) -> str | None:
 
 
 def newest_v2_checkpoint(listing: LogListing) -> int | None:
-    """The version of the newest checkpoint whose name only readers of V2 know."""
+    """The version of the newest checkpoint whose name only readers of V2 checkpoints recognize."""
     versions = [one.version for one in listing.checkpoints if one.kind is LogFileKind.V2_CHECKPOINT]
     return max(versions, default=None)
 
 
 def row_ids_in_version(snapshot: Snapshot) -> str | None:
-    """Files with row ids, or the duty to give them to new ones."""
-    found = row_ids_in_action(snapshot.metadata)
-    if found is not None:
-        return found
+    """Files with row ids, or that new files have to get them."""
+    use = row_ids_in_action(snapshot.metadata)
+    if use is not None:
+        return use
     if not snapshot.properties.row_tracking_suspended:
-        return "the duty to give every new file row ids"
+        return "row ids for every new file"
     files = snapshot.files.columns("base_row_id", "default_row_commit_version")
-    known = pc.or_(pc.is_valid(files["base_row_id"]), pc.is_valid(files["default_row_commit_version"]))
-    count = pc.sum(known).as_py() or 0
+    have_ids = pc.or_(pc.is_valid(files["base_row_id"]), pc.is_valid(files["default_row_commit_version"]))
+    count = pc.sum(have_ids).as_py() or 0
     return f"{count} files with row ids" if count else None
 
 
 def row_ids_in_action(action: Action) -> str | None:
-    """See "Row Tracking". A tombstone with ids changes nothing of what is live."""
+    """See "Row Tracking". Tombstones with ids do not matter, since they are not live."""
     if isinstance(action, AddFile) and (
         action.base_row_id is not None or action.default_row_commit_version is not None
     ):
@@ -136,7 +136,7 @@ def timestamps_in_action(action: Action) -> str | None:
 
 
 def domains_in_version(snapshot: Snapshot) -> str | None:
-    """Domains that are set. Those of features that need them are gone by then."""
+    """Domains that are set. Features with a domain of their own are dropped before, and remove it."""
     names = sorted(snapshot.domain_metadata)
     return f"the metadata domains {', '.join(names)}" if names else None
 
@@ -155,5 +155,5 @@ def clustering_in_action(action: Action) -> str | None:
 
 
 def _properties(action: Action) -> TableProperties:
-    """Those that it sets; none where it is no metadata."""
+    """The properties that the action sets; none for an action that is no `metaData`."""
     return TableProperties(action.configuration if isinstance(action, Metadata) else {})

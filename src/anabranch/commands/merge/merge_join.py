@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.commands.merge.merge_values import ClauseValues
+from anabranch.commands.merge.merge_values import ClauseValues, output_name
 from anabranch.spark.conditions.column_names import RowNames, named_again
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.session.table_identifiers import quote
 
 ACTION_COLUMN = "__anabranch_action"
-"""Number of the clause that applies to the row: first those of WHEN MATCHED, then of WHEN NOT MATCHED BY SOURCE."""
+"""The number of the clause that applies to the row: clauses of WHEN MATCHED are numbered first, then those of WHEN NOT
+MATCHED BY SOURCE."""
 LEFT_ALONE = -1
-"""Action of a row that is matched and to which no clause applies."""
+"""The action of a matched row to which no clause applies."""
 POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 _IN_SOURCE = "__anabranch_in_source"
 _DECIDED = "__anabranch_decided"
@@ -24,7 +25,7 @@ _DECIDED = "__anabranch_decided"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MergeConditions:
-    """The conditions of a MERGE, to hand to Spark."""
+    """The conditions of a MERGE as Spark takes them."""
 
     on: Column | str
     matched: Sequence[Column | str | None] = ()
@@ -33,7 +34,7 @@ class MergeConditions:
 
 
 class MergeJoin:
-    """Joins rows of the table, any of them, to the frozen source."""
+    """Joins rows of the table, any of them, to the source, which is evaluated once."""
 
     def __init__(
         self, source: DataFrame, conditions: MergeConditions, *, alias: RowNames, source_is_small: bool = False
@@ -44,41 +45,42 @@ class MergeJoin:
         self._alias = alias
 
     def changed(self, rows: DataFrame) -> DataFrame:
-        """The rows to which a clause applies, with their positions; those that are matched twice may come twice."""
+        """The rows to which a clause applies, with their positions; a row that is matched twice may be there twice."""
         decided = self.decided(rows, {}, keeps=())
         return decided.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
 
     def matched(self, rows: DataFrame, *, keeps: Sequence[str] = ()) -> DataFrame:
-        """The rows that are matched, each once, with their positions and the columns named."""
-        found = rows.join(self._hinted(), as_column(self.conditions.on), "left_semi")
-        return found.select(*(rows[quote(name)] for name in (*keeps, *POSITION)))
+        """The matched rows, each once, with their positions and the columns `keeps`."""
+        matches = rows.join(self._hinted(), as_column(self.conditions.on), "left_semi")
+        return matches.select(*(rows[quote(name)] for name in (*keeps, *POSITION)))
 
     def decided(
         self, rows: DataFrame, values: Mapping[int, ClauseValues], *, keeps: Sequence[str], outputs: Sequence[str] = ()
     ) -> DataFrame:
-        """The rows that are matched or to which a clause applies, as `keeps`, positions, the action and `outputs`.
+        """The rows that are matched or to which a clause applies: the columns `keeps`, positions, action and `outputs`.
 
-        `values` are the updates by action; `outputs` the columns that they make, called `output_name` of these.
+        `values` are the updates by action; `outputs` are the columns that they compute, renamed by `output_name`.
         """
         number = len(self.conditions.matched)
         if not self.conditions.not_matched_by_source:
             pairs = self._pairs(rows, "inner")
-            made = _made(values, range(number), outputs, _values_of(rows))
-            return pairs.select(*(rows[quote(name)] for name in (*keeps, *POSITION)), ACTION_COLUMN, *made)
-        # Two steps, as clauses for rows that no source row matches may name columns of the table alone.
+            computed = _computed(values, range(number), outputs, _values_of(rows))
+            return pairs.select(*(rows[quote(name)] for name in (*keeps, *POSITION)), ACTION_COLUMN, *computed)
+        # Two steps, because clauses for rows that no source row matches may use only columns of the table.
         pairs = self._pairs(rows, "left")
-        made = _made(values, range(number), outputs, _values_of(rows))
-        of_table = pairs.select(*(rows[quote(name)] for name in rows.columns), ACTION_COLUMN, *made)
+        computed = _computed(values, range(number), outputs, _values_of(rows))
+        of_table = pairs.select(*(rows[quote(name)] for name in rows.columns), ACTION_COLUMN, *computed)
         action = _first(self.conditions.not_matched_by_source, start=number, otherwise=None)
         both = of_table.withColumn(_DECIDED, F.coalesce(F.col(ACTION_COLUMN), action)).where(f"{_DECIDED} IS NOT NULL")
         unmatched = range(number, number + len(self.conditions.not_matched_by_source))
-        remade = _made(values, unmatched, outputs, _values_of(rows), action=_DECIDED, otherwise=True)
+        recomputed = _computed(values, unmatched, outputs, _values_of(rows), action=_DECIDED, otherwise=True)
         decided = F.col(_DECIDED).alias(ACTION_COLUMN)
-        return both.select(*(rows[quote(name)] for name in (*keeps, *POSITION)), decided, *remade)
+        return both.select(*(rows[quote(name)] for name in (*keeps, *POSITION)), decided, *recomputed)
 
     def inserted(self, matched: DataFrame | None, values: Sequence[ClauseValues], outputs: Sequence[str]) -> DataFrame:
-        """The new rows, as `outputs`. `matched` holds at least the rows that are matched, with what the condition
-        names; without it, none is.
+        """The new rows, with the columns `outputs`.
+
+        `matched` has at least the matched rows, with the columns of the condition; None where no row is matched.
         """
         source = self.source
         if matched is not None:
@@ -86,11 +88,11 @@ class MergeJoin:
             source = source.join(rows, as_column(self.conditions.on), "left_anti")
         chosen = source.withColumn(ACTION_COLUMN, _first(self.conditions.not_matched, start=0, otherwise=None))
         clauses = dict(enumerate(values))
-        made = _made(clauses, range(len(values)), outputs, F.col)
-        return chosen.where(f"{ACTION_COLUMN} IS NOT NULL").select(*made)
+        computed = _computed(clauses, range(len(values)), outputs, F.col)
+        return chosen.where(f"{ACTION_COLUMN} IS NOT NULL").select(*computed)
 
     def _pairs(self, rows: DataFrame, how: str) -> DataFrame:
-        """Rows of the table beside rows of the source, with the action of matched ones; NULL for others."""
+        """Pairs of rows of the table and the source, with the action of matched ones; NULL for others."""
         source = self._hinted().withColumn(_IN_SOURCE, F.lit(True))
         pairs = rows.join(source, as_column(self.conditions.on), how)
         action = _first(self.conditions.matched, start=0, otherwise=LEFT_ALONE)
@@ -101,13 +103,8 @@ class MergeJoin:
 
 
 def as_column(condition: Column | str) -> Column:
-    """A condition for a call that takes no SQL."""
+    """The condition as a Column, for calls that take no SQL."""
     return F.expr(condition) if isinstance(condition, str) else condition
-
-
-def output_name(place: int) -> str:
-    """What a frame calls the new value of a column, so that it is not taken for the old one."""
-    return f"__anabranch_new_{place}"
 
 
 def _values_of(rows: DataFrame) -> Callable[[str], Column]:
@@ -115,16 +112,16 @@ def _values_of(rows: DataFrame) -> Callable[[str], Column]:
 
 
 def _first(conditions: Sequence[Column | str | None], *, start: int, otherwise: int | None) -> Column:
-    """Number of the first condition that is true."""
+    """The number of the first condition that is true."""
     chosen = F.lit(otherwise).cast("int")
-    for place in range(len(conditions) - 1, -1, -1):
-        condition = conditions[place]
-        number = F.lit(start + place)
+    for index in range(len(conditions) - 1, -1, -1):
+        condition = conditions[index]
+        number = F.lit(start + index)
         chosen = number if condition is None else F.when(as_column(condition), number).otherwise(chosen)
     return chosen
 
 
-def _made(
+def _computed(
     values: Mapping[int, ClauseValues],
     actions: range,
     outputs: Sequence[str],
@@ -133,13 +130,13 @@ def _made(
     action: str = ACTION_COLUMN,
     otherwise: bool = False,
 ) -> list[Column]:
-    """The outputs, by the clause that applies; with `otherwise` what another clause made stays."""
+    """The outputs of the clause that applies; with `otherwise`, outputs that another clause has computed stay."""
     chosen = {number: values[number].outputs(current) for number in actions if number in values}
-    made = []
-    for place, name in enumerate(outputs):
-        value = F.col(output_name(place)) if otherwise else F.lit(None)
+    columns = []
+    for index, name in enumerate(outputs):
+        value = F.col(output_name(index)) if otherwise else F.lit(None)
         for number in reversed(chosen):
-            given = chosen[number].get(name, F.lit(None))
-            value = F.when(F.col(action) == number, given).otherwise(value)
-        made.append(value.alias(output_name(place)))
-    return made
+            of_clause = chosen[number].get(name, F.lit(None))
+            value = F.when(F.col(action) == number, of_clause).otherwise(value)
+        columns.append(value.alias(output_name(index)))
+    return columns

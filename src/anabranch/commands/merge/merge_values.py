@@ -1,16 +1,16 @@
-"""The values that the clauses of a MERGE give to columns, as the table takes them."""
+"""The values that the clauses of a MERGE assign to columns, cast to the columns' types."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NullType, StructField, StructType
 
 from anabranch.commands.dml.assignments import Assignments, Value, assignments, check_of_one_row, default_of
-from anabranch.commands.merge.merge_source import InsertClause, MergeStatement, UpdateClause
+from anabranch.commands.merge.merge_statement import InsertClause, MergeStatement, UpdateClause
 from anabranch.errors.arguments import AssignmentError, IdentityAssignmentError
 from anabranch.errors.dml import MergeColumnNotFoundError
 from anabranch.protocol.actions import Metadata
@@ -35,35 +35,35 @@ from anabranch.spark.write.conform import converted
 from anabranch.spark.write.row_rules import default_value
 
 Current = Callable[[str], Column]
-"""The value that a column of the table has in the row."""
+"""The current value of a column of the table, by the name of the column."""
 _DEFAULT = "default"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClauseValues:
-    """The new row that a clause makes, column by column."""
+    """The new row that a clause makes, by column."""
 
     columns: Callable[[Current], dict[str, Column]]
-    """By name, in the columns' types. Generated columns are left out unless the clause sets them."""
+    """The values by name, in the columns' types. Generated columns are left out unless the clause sets them."""
     sets: frozenset[str]
-    """The columns that the clause sets itself."""
+    """The columns that the clause sets explicitly."""
 
     def outputs(self, current: Current) -> dict[str, Column]:
-        """The columns, and for each generated one that is set a mark, called `mark_of` it."""
-        found = self.columns(current)
-        return {**found, **{mark_of(name): F.lit(True) for name in self.sets}}
+        """The values, and for each column that is set a flag, named by `set_flag`."""
+        values = self.columns(current)
+        return {**values, **{set_flag(name): F.lit(True) for name in self.sets}}
 
 
-def mark_of(name: str) -> str:
-    """What the mark is called that says of a row that a clause set this column in it."""
+def set_flag(name: str) -> str:
+    """The name of the flag that is true in rows in which a clause has set this column."""
     return f"\0set {name}"
 
 
 class ValuePlanner:
-    """Makes out what clauses set, in a table of one schema.
+    """Resolves the values of clauses.
 
-    `schema` is the table's after the statement, `old_schema` the one it was read with. `evolves` lets `*` leave out
-    columns that the source lacks, and structs lack fields.
+    `schema` is that of the table after the statement, `old_schema` the one with which it is read. With `evolves`, `*`
+    leaves out columns that the source lacks, and structs of the source may lack fields.
     """
 
     def __init__(
@@ -87,54 +87,54 @@ class ValuePlanner:
         self._casting = casting
         self._case_sensitive = case_sensitive
         self._table = table
-        self.asking: list[DataFrame] = []
-        """Frames that compute values with a subquery in them, which may read anything; complete when all is planned."""
+        self.subquery_frames: list[DataFrame] = []
+        """Frames that compute values with subqueries, which may read any table. Planning a clause adds its own."""
 
     def update(self, clause: UpdateClause, scope: Scope) -> ClauseValues:
-        """What the clause sets. Raises `AssignmentError`, `MergeColumnNotFoundError`, `IncompatibleTypesError`."""
+        """The values of an update. Raises `AssignmentError`, `MergeColumnNotFoundError`, `IncompatibleTypesError`."""
         if clause.values is None:
             taken = self._taken("UPDATE")
             sets = frozenset(taken)
         else:
             setting = self._assigned(self._with_defaults(clause.values))
             sets = frozenset(field.name for field in self._schema if setting.sets(field.name))
-        self._check_not_numbered(sets)
+        self._check_sets_no_identity(sets)
 
         def raw(current: Current) -> dict[str, Column]:
-            found = {}
+            values = {}
             for field in self.stored():
                 if field.name not in sets:
                     if fill_of(field)[0] is not Fill.GENERATED:
-                        found[field.name] = self._kept(field, current)
+                        values[field.name] = self._unchanged(field, current)
                 elif clause.values is None:
-                    found[field.name] = self._merged(field, taken[field.name], current)
+                    values[field.name] = self._merged(field, taken[field.name], current)
                 else:
-                    found[field.name] = setting.value(field, self._kept(field, current))
-            return found
+                    values[field.name] = setting.value(field, self._unchanged(field, current))
+            return values
 
         types = self._types(raw(lambda name: self._scope.target[quote(name)]), scope)
         plan = self._plan(types, self._rules(WriteApi.CHANGED_ROWS))
         return ClauseValues(columns=lambda current: self._converted(raw(current), types, plan), sets=sets)
 
     def insert(self, clause: InsertClause) -> ClauseValues:
-        """What the clause sets. Raises as `update` does, and for columns that must be given and are not."""
+        """The values of an insert. Raises as `update` does, and for columns that need a value and get none."""
         if clause.values is None:
-            given = {name: self._source[quote(field.name)] for name, field in self._taken("INSERT").items()}
+            values = {name: self._source[quote(field.name)] for name, field in self._taken("INSERT").items()}
         else:
-            given = self._inserted(clause.values)
-        types = self._types(given, Scope.SOURCE)
-        # What may not be given in a new row, such as the number of an identity column, may stand in an old one.
+            values = self._inserted(clause.values)
+        types = self._types(values, Scope.SOURCE)
+        # `rows_of_table` would allow values that a new row must not set, such as that of an identity column.
         plan = self._plan(types, dataclasses.replace(self._rules(WriteApi.CHANGED_ROWS), rows_of_table=False))
 
         def columns(_: Current) -> dict[str, Column]:
-            filled = {each.target.name: self._filled(each) for each in plan.columns if each.source is None}
-            found = {name: value for name, value in filled.items() if value is not None}
-            return found | self._converted(given, types, plan)
+            filled = {column.target.name: self._filled(column) for column in plan.columns if column.source is None}
+            defaults = {name: value for name, value in filled.items() if value is not None}
+            return defaults | self._converted(values, types, plan)
 
-        return ClauseValues(columns=columns, sets=frozenset(given))
+        return ClauseValues(columns=columns, sets=frozenset(values))
 
     def plan_rows(self, data: StructType, metadata: Metadata, *, has_new_rows: bool) -> WritePlan:
-        """How changed rows, with new ones among them, go into files. Their columns have the table's types."""
+        """How changed rows, and new rows if there are any, are written. Their columns have the table's types."""
         return plan_write(
             data,
             self._schema,
@@ -145,11 +145,11 @@ class ValuePlanner:
         )
 
     def stored(self) -> list[StructField]:
-        """The columns that files hold."""
+        """The columns that are stored in files."""
         return [field for field in self._schema if not isinstance(field.dataType, NullType)]
 
     def _plan(self, data: StructType, rules: WriteRules) -> WritePlan:
-        """How the values of a clause become the table's, each by itself."""
+        """How the values of a clause are converted, each without regard to the others."""
         return plan_write(data, self._schema, rules, table=self._table, constraints={})
 
     def _rules(self, api: WriteApi) -> WriteRules:
@@ -163,24 +163,24 @@ class ValuePlanner:
         )
 
     def _taken(self, clause: str) -> dict[str, StructField]:
-        """The source's column for each column of the table."""
-        found = {}
+        """The columns of the source that `*` takes, by the table's columns."""
+        taken = {}
         for field in self.stored():
             in_any_case = child(self._source.schema, field.name)
-            given = child(self._source.schema, field.name, case_sensitive=self._case_sensitive)
+            column = child(self._source.schema, field.name, case_sensitive=self._case_sensitive)
             lacking = not self._evolves and fill_of(field)[0] not in (Fill.GENERATED, Fill.IDENTITY)
-            if given is not None:
-                found[field.name] = given
+            if column is not None:
+                taken[field.name] = column
             elif lacking or in_any_case is not None:
                 # Schema evolution could not add the source's column, whose name differs by case alone.
                 available = tuple(self._source.columns)
                 raise MergeColumnNotFoundError(table=self._table, column=field.name, clause=clause, available=available)
-        return found
+        return taken
 
     def _assigned(self, values: Mapping[str, Value]) -> Assignments:
-        steady = {name: self._scope.with_fixed_clock(value) for name, value in values.items()}
+        at_one_time = {name: self._scope.with_fixed_clock(value) for name, value in values.items()}
         return assignments(
-            steady,
+            at_one_time,
             self._schema,
             table=self._table,
             alias=self._statement.alias,
@@ -188,23 +188,23 @@ class ValuePlanner:
         )
 
     def _inserted(self, values: Mapping[str, Value]) -> dict[str, Column]:
-        given = {name: value for name, value in values.items() if not self._is_default(value)}
+        explicit = {name: value for name, value in values.items() if not self._is_default(value)}
         self._assigned(values)
-        setting = self._assigned(given)
+        setting = self._assigned(explicit)
         for path in setting.values:
             if len(path) > 1:
-                problem = "a new row is given whole columns; build the struct with named_struct"
+                problem = "a new row needs whole columns; build the struct with named_struct"
                 raise AssignmentError(table=self._table, column=".".join(path), problem=problem)
         return {
             name: F.expr(value) if isinstance(value, str) else value for (name, *_), value in setting.values.items()
         }
 
     def _with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """`DEFAULT` made the column's own default."""
+        """The values with each `DEFAULT` replaced by the column's default."""
         whole = self._assigned({name: value for name, value in values.items() if self._is_default(value)})
         defaults = {path[0]: self._default(path[0]) for path in whole.values if len(path) == 1}
-        kept = {name: value for name, value in values.items() if not self._is_default(value)}
-        return {**kept, **{quote(name): value for name, value in defaults.items() if value is not None}}
+        explicit = {name: value for name, value in values.items() if not self._is_default(value)}
+        return {**explicit, **{quote(name): value for name, value in defaults.items() if value is not None}}
 
     def _is_default(self, value: Value) -> bool:
         named = {fold(name) for name in (*self._schema.fieldNames(), *self._source.columns)}
@@ -213,13 +213,13 @@ class ValuePlanner:
     def _default(self, name: str) -> Column | None:
         return default_of(self._schema[name], table=self._table)
 
-    def _check_not_numbered(self, sets: frozenset[str]) -> None:
+    def _check_sets_no_identity(self, sets: frozenset[str]) -> None:
         for name in sets:
             if fill_of(self._schema[name])[0] is Fill.IDENTITY:
                 raise IdentityAssignmentError(table=self._table, column=quote(name))
 
-    def _kept(self, field: StructField, current: Current) -> Column:
-        """The value that the row had, in the type that the column has now."""
+    def _unchanged(self, field: StructField, current: Current) -> Column:
+        """The value that the row has, in the type that the column has after the statement."""
         old = child(self._old_schema, field.name, case_sensitive=True)
         if old is None:
             return F.lit(None).cast(field.dataType)
@@ -228,14 +228,15 @@ class ValuePlanner:
         )
         return converted(current(field.name), plan, old.dataType, casting=self._casting, table=self._table)
 
-    def _merged(self, field: StructField, given: StructField, current: Current) -> Column:
-        """The source's value; fields of structs that it lacks stay as they were, where the schema evolves."""
-        value = self._source[quote(given.name)]
+    def _merged(self, field: StructField, column: StructField, current: Current) -> Column:
+        """The source's value; with schema evolution, fields of structs that it lacks are unchanged."""
+        value = self._source[quote(column.name)]
         if not self._evolves:
             return value
-        return _over(value, given.dataType, self._kept(field, current), field.dataType)
+        return _with_lacking_fields(value, column.dataType, self._unchanged(field, current), field.dataType)
 
     def _filled(self, plan: ColumnPlan) -> Column | None:
+        """The value of a column that an insert does not set; None where it is computed from other columns."""
         if plan.fill is Fill.GENERATED:
             return None
         if plan.fill is Fill.DEFAULT:
@@ -243,47 +244,86 @@ class ValuePlanner:
         return F.lit(None).cast(plan.target.dataType)
 
     def _types(self, values: Mapping[str, Column], scope: Scope) -> StructType:
-        """What the values are, as Spark finds without running anything."""
+        """The types of the values by name, as Spark analyzes them. Nothing runs."""
         if not values:
             return StructType([])
-        named = [value.alias(f"v{place}") for place, value in enumerate(values.values())]
+        columns = [value.alias(f"v{index}") for index, value in enumerate(values.values())]
         if not isinstance(self._statement.alias, BoundAttributes):
             check_of_one_row(self._scope.frame(scope), values, table=self._table)
-        frame = self._scope.frame(scope).select(*named)
+        frame = self._scope.frame(scope).select(*columns)
         if self._scope.has_subquery(frame, scope):
-            self.asking.append(frame)
-        found = frame.schema
-        return StructType([StructField(name, field.dataType) for name, field in zip(values, found.fields, strict=True)])
+            self.subquery_frames.append(frame)
+        fields = frame.schema.fields
+        return StructType([StructField(name, field.dataType) for name, field in zip(values, fields, strict=True)])
 
     def _converted(self, values: Mapping[str, Column], types: StructType, plan: WritePlan) -> dict[str, Column]:
-        plans = {each.target.name: each for each in plan.columns}
+        plans = {column.target.name: column for column in plan.columns}
         return {
             name: converted(value, plans[name], types[name].dataType, casting=self._casting, table=self._table)
             for name, value in values.items()
         }
 
 
-def _over(value: Column, given: DataType, current: Column, kept: DataType) -> Column:
-    """`value` with the fields of `current` that it lacks."""
-    if not isinstance(given, StructType) or not isinstance(kept, StructType) or not _lacks(given, kept):
+def _with_lacking_fields(value: Column, source: DataType, current: Column, target: DataType) -> Column:
+    """`value`, of the type `source`, with the fields that it lacks taken from `current`, of the type `target`."""
+    if not isinstance(source, StructType) or not isinstance(target, StructType) or not _lacks(source, target):
         return value
     fields = []
-    for field in kept.fields:
-        of = child(given, field.name)
-        before = current.getField(field.name)
-        inner = before if of is None else _over(value.getField(of.name), of.dataType, before, field.dataType)
+    for field in target.fields:
+        counterpart = child(source, field.name)
+        inner = current.getField(field.name)
+        if counterpart is not None:
+            new = value.getField(counterpart.name)
+            inner = _with_lacking_fields(new, counterpart.dataType, inner, field.dataType)
         fields.append(inner.alias(field.name))
     return F.when(value.isNotNull() | current.isNotNull(), F.struct(*fields))
 
 
-def _lacks(given: StructType, kept: StructType) -> bool:
-    pairs: Sequence[tuple[StructField | None, StructField]] = [(child(given, f.name), f) for f in kept.fields]
+def _lacks(source: StructType, target: StructType) -> bool:
+    """Whether `source` lacks a field of `target`, at any depth of structs."""
+    pairs: Sequence[tuple[StructField | None, StructField]] = [(child(source, f.name), f) for f in target.fields]
     return any(
-        of is None
+        counterpart is None
         or (
-            isinstance(of.dataType, StructType)
-            and isinstance(f.dataType, StructType)
-            and _lacks(of.dataType, f.dataType)
+            isinstance(counterpart.dataType, StructType)
+            and isinstance(field.dataType, StructType)
+            and _lacks(counterpart.dataType, field.dataType)
         )
-        for of, f in pairs
+        for counterpart, field in pairs
     )
+
+
+def output_name(index: int) -> str:
+    """The name in a frame of the new value of a column, distinct from that of the old value."""
+    return f"__anabranch_new_{index}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OutputColumns:
+    """The columns with new values in a frame, from the clause that computes them to the file."""
+
+    names: tuple[str, ...]
+    """Their names in `ClauseValues.outputs`."""
+    plain: tuple[StructField, ...]
+    """The table's columns that are not generated; the generated ones are computed from these."""
+    explicit: tuple[StructField, ...]
+    """Generated columns that a clause sets all the same."""
+
+    @classmethod
+    def of(cls, planner: ValuePlanner, clauses: Iterable[ClauseValues]) -> OutputColumns:
+        """The columns that these clauses compute."""
+        sets = {name for clause in clauses for name in clause.sets}
+        computed = {field.name for field in planner.stored() if fill_of(field)[0] is Fill.GENERATED}
+        plain = tuple(field for field in planner.stored() if field.name not in computed)
+        explicit = tuple(field for field in planner.stored() if field.name in computed & sets)
+        names = [field.name for field in (*plain, *explicit)] + [set_flag(field.name) for field in explicit]
+        return cls(names=tuple(names), plain=plain, explicit=explicit)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Their names in a frame."""
+        return tuple(output_name(index) for index in range(len(self.names)))
+
+    def at(self, name: str) -> str:
+        """The name in a frame of the output `name`."""
+        return output_name(self.names.index(name))

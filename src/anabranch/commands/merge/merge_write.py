@@ -1,27 +1,32 @@
-"""The rows that a MERGE puts into the table: changed ones and new ones, written as data files."""
+"""What a MERGE writes: deleted and changed rows leave their files, changed and new rows become data files."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
-from anabranch.change_feed.change_files import CHANGE_TYPE, INSERT, write_change_files
+from anabranch.change_feed.change_files import write_change_files
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from anabranch.commands.data_files import write_data_files
-from anabranch.commands.dml.row_deletion import Replacement
-from anabranch.commands.merge.merge_join import output_name
-from anabranch.commands.merge.merge_source import MergeTarget
-from anabranch.commands.merge.merge_values import ClauseValues, ValuePlanner, mark_of
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.dml.change_data import files_show_changes, records_changes, write_changed_rows
+from anabranch.commands.dml.identity_high_water import with_moved_marks
+from anabranch.commands.dml.row_deletion import Replacement, RowChanges, delete_rows, replace_rows
+from anabranch.commands.dml.statement import uses_vectors
+from anabranch.commands.merge.merge_join import ACTION_COLUMN, LEFT_ALONE, POSITION
+from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun
+from anabranch.commands.merge.merge_values import OutputColumns, set_flag
 from anabranch.errors.constraints import GeneratedColumnMismatchError
-from anabranch.protocol.actions import AddCDCFile
+from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.computed_columns import RowTrackingColumns, with_tracking_columns
-from anabranch.schema.enforcement import Fill, WritePlan, fill_of
+from anabranch.schema.computed_columns import RowTrackingColumns, identity_columns, with_tracking_columns
+from anabranch.schema.enforcement import WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quoted
 from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
@@ -38,109 +43,152 @@ ROWS_OF_FILE = 250_000
 _NEW_ROW = "__anabranch_new_row"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class OutputColumns:
-    """The columns that rows have on their way from a clause to a file."""
-
-    names: tuple[str, ...]
-    """What `ClauseValues.outputs` calls them."""
-    plain: tuple[StructField, ...]
-    """Of the table; the generated ones are computed again from these."""
-    given: tuple[StructField, ...]
-    """Generated columns that a clause sets all the same."""
-
-    @classmethod
-    def of(cls, planner: ValuePlanner, clauses: Iterable[ClauseValues]) -> OutputColumns:
-        """The columns that these clauses make."""
-        sets = {name for clause in clauses for name in clause.sets}
-        computed = {field.name for field in planner.stored() if fill_of(field)[0] is Fill.GENERATED}
-        plain = tuple(field for field in planner.stored() if field.name not in computed)
-        given = tuple(field for field in planner.stored() if field.name in computed & sets)
-        names = [field.name for field in (*plain, *given)] + [mark_of(field.name) for field in given]
-        return cls(names=tuple(names), plain=plain, given=given)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What a frame calls the outputs."""
-        return tuple(output_name(place) for place in range(len(self.names)))
-
-    def at(self, name: str) -> str:
-        """What a frame calls an output."""
-        return output_name(self.names.index(name))
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MergedFiles:
-    """The rows that a MERGE has put into files."""
+class MergeChanges:
+    """What a MERGE has written. Nothing is committed."""
 
-    written: WrittenFiles
-    plan: WritePlan
-    change_files: tuple[AddCDCFile, ...] = ()
-    """The same rows for the change data feed, where they had to be told."""
+    changes: RowChanges
+    """The deleted rows, and all change data files."""
+    written: WrittenFiles | None
+    """The files of changed and new rows; None where there are none."""
+    table_actions: tuple[Action, ...]
+    """Changes of the table itself, such as its schema."""
 
 
-def write_merged(
-    table: TableRef,
-    target: MergeTarget,
-    planner: ValuePlanner,
-    frames: Mapping[str, DataFrame],
-    outputs: OutputColumns,
-    *,
-    rows_max: int,
-    has_new_rows: bool,
-    tells: bool,
-    replacement: Replacement,
-    tracking: RowTrackingColumns | None,
-) -> MergedFiles:
-    """Write the rows of all frames, which have the outputs, as data files of the target. Nothing is committed.
+def write_merge(run: MergeRun, marked: MarkedRows) -> MergeChanges:
+    """Delete the rows that change, and write what they become, the new rows, and change data files."""
+    changed = _changed_rows(run, marked)
+    replacement = _replacement(run, marked)
+    changes = replacement.changes
+    feeds = records_changes(run.snapshot) and (marked.num_updated > 0 or not files_show_changes(changes))
+    rows = _rows_to_write(run, marked, changed)
+    if rows:
+        written, plan, change_files = _write_rows(run, marked, rows, replacement, feeds=feeds)
+        table_actions = _table_actions(run, written.adds, plan.generates_identity)
+    else:
+        written, change_files = None, ()
+        table_actions = run.plan.target.actions
+    if feeds and changed is not None:
+        change_files += _write_old_rows(run, changed)
+    return MergeChanges(
+        changes=dataclasses.replace(changes, change_files=change_files),
+        written=written,
+        table_actions=table_actions,
+    )
 
-    The frames come by what the change data feed calls such rows; with `tells`, they are written for it, too. Changed
-    rows have their ids in a column of `tracking`, and keep them.
+
+def _changed_rows(run: MergeRun, marked: MarkedRows) -> DataFrame | None:
+    """The rows to which a clause applies, with their new values; None where there are none."""
+    frame = marked.frame
+    if frame is None or not marked.changed:
+        return None
+    plan = run.plan
+    if marked.num_updated and not set(plan.outputs.columns) <= set(frame.columns):
+        # They were too many to be cached with their new values. The same join matches the same rows again.
+        files = np.zeros_like(run.candidates)
+        files[np.flatnonzero(run.candidates)[sorted(marked.changed)]] = True
+        keeps = [*(run.snapshot.schema.fieldNames() if run.keeps_old_values else ()), *run.id_columns]
+        rows = run.target.read(files).frame
+        frame = run.join.decided(rows, plan.updates, keeps=keeps, outputs=plan.outputs.names)
+    return frame.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
+
+
+def _replacement(run: MergeRun, marked: MarkedRows) -> Replacement:
+    """Delete the rows that change; the rows of their files that stay are written together with the new ones."""
+    by_vectors, rows = uses_vectors(run.snapshot), marked.changed_rows()
+    writes = marked.num_updated > 0 or run.has_new_rows
+    # Rows that stay have the old schema. And identity columns count on from the values in the files of new rows, which
+    # therefore must hold no others.
+    is_alike = run.plan.target.schema == run.snapshot.schema and not identity_columns(run.snapshot.schema)
+    if writes and is_alike:
+        return replace_rows(run.target, rows, by_vectors=by_vectors)
+    return Replacement(changes=delete_rows(run.target, rows, by_vectors=by_vectors))
+
+
+def _rows_to_write(run: MergeRun, marked: MarkedRows, changed: DataFrame | None) -> dict[str, DataFrame]:
+    """Updated and new rows with their values, by their type of change in a change data feed."""
+    plan = run.plan
+    frames = {}
+    if changed is not None and marked.num_updated:
+        frames[UPDATE_POSTIMAGE] = changed.where(F.col(ACTION_COLUMN).isin(sorted(plan.updates)))
+    if run.has_new_rows:
+        matched = None
+        if marked.frame is not None and marked.matched:
+            matched = marked.frame.where(F.col(ACTION_COLUMN) < len(run.statement.matched))
+        frames[INSERT] = run.join.inserted(matched, plan.inserts, plan.outputs.names)
+    return frames
+
+
+def _write_old_rows(run: MergeRun, changed: DataFrame) -> tuple[AddCDCFile, ...]:
+    """Write change data files with the old values of updated and deleted rows."""
+    if run.statement.deletes_all_matched:
+        # A row that several rows of the source match is deleted once.
+        changed = changed.dropDuplicates(list(POSITION))
+    is_update = F.col(ACTION_COLUMN).isin(sorted(run.plan.updates))
+    change = F.when(is_update, UPDATE_PREIMAGE).otherwise(DELETE)
+    return write_changed_rows(run.table, run.snapshot, changed.withColumn(CHANGE_TYPE, change))
+
+
+def _table_actions(run: MergeRun, adds: Iterable[AddFile], generated: frozenset[str]) -> tuple[Action, ...]:
+    """The changes of the table itself: its schema, and the high-water marks of its identity columns."""
+    target = run.plan.target
+    metadata = with_moved_marks(target.metadata, adds, generated, table=run.table.label)
+    others = tuple(action for action in target.actions if not isinstance(action, Metadata))
+    return others if metadata == run.snapshot.metadata else (*others, metadata)
+
+
+def _write_rows(
+    run: MergeRun, marked: MarkedRows, frames: Mapping[str, DataFrame], replacement: Replacement, *, feeds: bool
+) -> tuple[WrittenFiles, WritePlan, tuple[AddCDCFile, ...]]:
+    """Write the rows of all frames as data files and, with `feeds`, also as change data files.
+
+    Changed rows have their ids in a column of the frame, and keep them.
     """
-    told = [CHANGE_TYPE] if tells else []
-    if frames.keys() == {INSERT} and replacement.staying is None:
-        tracking = None
-    ids = [] if tracking is None else [tracking.row_id]
-    first = _all_rows(frames, [*outputs.columns, *told, _NEW_ROW, *ids], ids)
+    table, target = run.table, run.plan.target
     properties = TableProperties(target.metadata.configuration)
     partition_columns = tuple(target.metadata.partition_columns)
-    plan = planner.plan_rows(StructType(list(outputs.plain)), target.metadata, has_new_rows=has_new_rows)
-    keep = [outputs.at(name) for field in outputs.given for name in (field.name, mark_of(field.name))] + told + ids
-    named = first.select(
-        *(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *map(quote, keep), _NEW_ROW
-    )
-    ready = conform(named, plan, table=table.label, keep=keep, new_rows=_NEW_ROW)
-    # Partitions may be by generated columns, which no clause need give.
-    rows = _verified(_together(ready, partition_columns, rows_max), outputs, plan, table=table.label)
     schema = without_void(target.schema)
-    # Computed once, so that the feed tells the very rows that are in the table.
-    kept_rows = None
-    if tells:
-        kept_rows = cache_or_checkpoint(
-            rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told, *ids)))
-        )
-        rows = kept_rows.frame
-    try:
+    rows_max = marked.num_updated + (run.facts.num_rows if run.has_new_rows else 0)
+    has_only_new_rows = frames.keys() == {INSERT} and replacement.staying is None
+    tracking = None if has_only_new_rows else run.target.tracking
+    added = [*([CHANGE_TYPE] if feeds else []), *([] if tracking is None else [tracking.row_id])]
+    ready, plan = _conformed(run, _union(frames, run.plan.outputs, added, tracking), added)
+    # Partitions may be by generated columns, so rows are brought together only after these are computed.
+    rows = _verified(_together(ready, partition_columns, rows_max), run.plan.outputs, plan, table=table.label)
+    with contextlib.ExitStack() as finished:
+        if feeds:
+            # Computed once, so that the feed has exactly the rows that are in the table.
+            cache = cache_or_checkpoint(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *added))))
+            finished.callback(cache.release)
+            rows = cache.frame
         stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *stored_tracking_columns(tracking))
-        together = replacement.together(stored, tasks_min=_tasks(rows_max))
-        written = replacement.without_staying(
-            write_data_files(
-                table,
-                together,
-                schema=with_tracking_columns(schema, tracking),
+        written = write_data_files(
+            table,
+            replacement.together(stored, tasks_min=_tasks(rows_max)),
+            schema=with_tracking_columns(schema, tracking),
+            partition_columns=partition_columns,
+            properties=properties,
+        )
+        change_files: tuple[AddCDCFile, ...] = ()
+        if feeds:
+            change_files = write_change_files(
+                table.session.engine,
+                rows,
+                table_root=table.path,
+                schema=schema,
                 partition_columns=partition_columns,
                 properties=properties,
+                options=table.storage,
             )
-        )
-        change_files = _change_files(table, rows, schema, partition_columns, properties) if tells else ()
-    finally:
-        if kept_rows is not None:
-            kept_rows.release()
-    return MergedFiles(written=written, plan=plan, change_files=change_files)
+    return replacement.without_staying(written), plan, change_files
 
 
-def _all_rows(frames: Mapping[str, DataFrame], columns: Sequence[str], ids: Sequence[str]) -> DataFrame:
-    """The rows of all frames, with these columns; new ones have no id yet."""
+def _union(
+    frames: Mapping[str, DataFrame], outputs: OutputColumns, added: Sequence[str], tracking: RowTrackingColumns | None
+) -> DataFrame:
+    """The rows of all frames, with the outputs and the added columns; new rows have no row id yet."""
+    columns = [*outputs.columns, *added, _NEW_ROW]
+    ids = [] if tracking is None else [tracking.row_id]
     first, *others = (
         frame.withColumns(
             {
@@ -156,53 +204,21 @@ def _all_rows(frames: Mapping[str, DataFrame], columns: Sequence[str], ids: Sequ
     return first
 
 
-def _change_files(
-    table: TableRef,
-    rows: DataFrame,
-    schema: StructType,
-    partition_columns: tuple[str, ...],
-    properties: TableProperties,
-) -> tuple[AddCDCFile, ...]:
-    return write_change_files(
-        table.session.engine,
-        rows,
-        table_root=table.path,
-        schema=schema,
-        partition_columns=partition_columns,
-        properties=properties,
-        options=table.storage,
+def _conformed(run: MergeRun, rows: DataFrame, added: Sequence[str]) -> tuple[DataFrame, WritePlan]:
+    """The rows as the table stores them, with the added columns, and the explicit values of generated columns."""
+    outputs, target = run.plan.outputs, run.plan.target
+    data = StructType(list(outputs.plain))
+    plan = run.plan.planner.plan_rows(data, target.metadata, has_new_rows=run.has_new_rows)
+    keep = [outputs.at(name) for field in outputs.explicit for name in (field.name, set_flag(field.name))]
+    keep += added
+    renamed = rows.select(
+        *(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *map(quote, keep), _NEW_ROW
     )
-
-
-def merge_metrics(changes: Mapping[str, int], counts: Mapping[str, int], *, num_source_rows: int) -> dict[str, int]:
-    """`operationMetrics` by Delta's names, from those of `RowChanges` and from rows by what was done to them."""
-    updated = counts["matched updated"] + counts["unmatched updated"]
-    deleted = counts["matched deleted"] + counts["unmatched deleted"]
-    copied = changes["numCopiedRows"]
-    return {
-        "numSourceRows": num_source_rows,
-        "numTargetRowsInserted": counts["inserted"],
-        "numTargetRowsUpdated": updated,
-        "numTargetRowsMatchedUpdated": counts["matched updated"],
-        "numTargetRowsNotMatchedBySourceUpdated": counts["unmatched updated"],
-        "numTargetRowsDeleted": deleted,
-        "numTargetRowsMatchedDeleted": counts["matched deleted"],
-        "numTargetRowsNotMatchedBySourceDeleted": counts["unmatched deleted"],
-        "numTargetRowsCopied": copied,
-        "numOutputRows": counts["inserted"] + updated + copied,
-        "numTargetFilesAdded": changes["numAddedFiles"],
-        "numTargetFilesRemoved": changes["numRemovedFiles"],
-        "numTargetBytesAdded": changes["numAddedBytes"],
-        "numTargetBytesRemoved": changes["numRemovedBytes"],
-        "numTargetChangeFilesAdded": changes["numAddedChangeFiles"],
-        "numTargetDeletionVectorsAdded": changes["numDeletionVectorsAdded"],
-        "numTargetDeletionVectorsRemoved": changes["numDeletionVectorsRemoved"],
-        "numTargetDeletionVectorsUpdated": changes["numDeletionVectorsUpdated"],
-    }
+    return conform(renamed, plan, table=run.table.label, keep=keep, new_rows=_NEW_ROW), plan
 
 
 def _together(rows: DataFrame, partition_columns: Sequence[str], rows_max: int) -> DataFrame:
-    """The rows in as many tasks as there should be files; without it, each file read would make one of its own."""
+    """The rows in as many tasks as there should be files; otherwise each file that was read would make a new one."""
     if partition_columns:
         return rows.repartition(*(F.col(quote(name)) for name in partition_columns))
     return rows.coalesce(_tasks(rows_max))
@@ -213,13 +229,13 @@ def _tasks(rows_max: int) -> int:
 
 
 def _verified(rows: DataFrame, outputs: OutputColumns, plan: WritePlan, *, table: str) -> DataFrame:
-    """The rows, of which none has another value in a generated column than a clause gave it."""
+    """The rows, failing the job where a clause sets a generated column to another value than the computed one."""
     checked = {}
-    for field in outputs.given:
-        value, given = F.col(quote(field.name)), F.col(outputs.at(field.name))
-        told = F.to_json(F.struct(given.alias(field.name), value.alias("computed")), {"ignoreNullFields": "false"})
-        stored = stored_value(given, field, plan, row=told, table=table)
-        wrong = F.col(outputs.at(mark_of(field.name))) & ~stored.eqNullSafe(value)
+    for field in outputs.explicit:
+        value, explicit = F.col(quote(field.name)), F.col(outputs.at(field.name))
+        row = F.to_json(F.struct(explicit.alias(field.name), value.alias("computed")), {"ignoreNullFields": "false"})
+        stored = stored_value(explicit, field, plan, row=row, table=table)
+        wrong = F.col(outputs.at(set_flag(field.name))) & ~stored.eqNullSafe(value)
         facts = {"table": table, "column": quoted([field.name]), "expression": str(fill_of(field)[1])}
-        checked[field.name] = refuse_when(wrong, value, GeneratedColumnMismatchError, facts, shown={"row": told})
+        checked[field.name] = refuse_when(wrong, value, GeneratedColumnMismatchError, facts, shown={"row": row})
     return rows.withColumns(checked) if checked else rows

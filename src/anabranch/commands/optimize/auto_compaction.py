@@ -1,8 +1,8 @@
-"""Automatic compaction: what a statement leaves in many small files is put together right after its commit.
+"""Automatic compaction: right after the commit of a statement, many small files are rewritten as few large ones.
 
-Delta's rules: `spark.databricks.delta.autoCompact.enabled` of the session goes before `delta.autoOptimize` and
-`delta.autoOptimize.autoCompact` of the table. A partition is compacted where the commit put files into it and it has
-`autoCompact.minNumFiles` small ones. It is an OPTIMIZE: no other writer conflicts with it, nor it with them.
+The rules are Delta's: `spark.databricks.delta.autoCompact.enabled` of the session overrides `delta.autoOptimize` and
+`delta.autoOptimize.autoCompact` of the table. A partition is compacted where the commit has added files to it and it
+has `autoCompact.minNumFiles` small files. It is an OPTIMIZE, which never conflicts with another writer.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.commands.describe.describe_table import quoted_clustering_columns
-from anabranch.commands.optimize.optimize_command import optimize_work
-from anabranch.commands.optimize.optimize_plan import FilesToPlan, partitions_of
+from anabranch.commands.definition.clustering import quoted_clustering_columns
+from anabranch.commands.optimize.cluster_cubes import NO_CUBE, Cubes
+from anabranch.commands.optimize.optimize_command import optimize_job
+from anabranch.commands.optimize.optimize_plan import FilesToPlan
 from anabranch.commands.optimize.optimize_settings import AUTO_COMPACT, OptimizeSettings, whole_number
-from anabranch.commands.optimize.rewrite_bins import NO_CUBE, Cubes
+from anabranch.commands.optimize.partition_selection import partitions_of
 from anabranch.commands.optimize.rewrite_job import run_rewrite_job
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import InvalidOptionError
@@ -31,13 +32,13 @@ from anabranch.transaction.commit.commit_context import CommittedVersion
 LOGGER = logging.getLogger("anabranch.optimize")
 
 _ON = frozenset({"true", "auto", "legacy"})
-"""`auto` and `legacy` are words that other writers of Delta tables know; here they mean `true`."""
+"""`auto` and `legacy` are values for other writers of Delta tables; here they mean `true`."""
 
 
 def compact_after(table: TableRef, committed: CommittedVersion | None) -> None:
-    """Compact the partitions that the commit put files into, if that is switched on and there are many small files.
+    """Compact the partitions to which the commit has added files, if that is enabled and there are many small files.
 
-    Raises nothing but an interrupt by the user: the statement has landed, whatever becomes of this.
+    Raises only an interrupt by the user: the statement is committed, and a failed compaction does not undo it.
     """
     if committed is None:
         return
@@ -50,7 +51,7 @@ def compact_after(table: TableRef, committed: CommittedVersion | None) -> None:
 
 
 def is_enabled(table: TableRef, properties: TableProperties) -> bool:
-    """Whether the session, or where it says nothing the table, asks for it. Raises `InvalidOptionError`."""
+    """Whether the session or, without a setting of the session, the table enables it. Raises `InvalidOptionError`."""
     name = f"{AUTO_COMPACT}enabled"
     text = table.session.setting(name)
     if text is None:
@@ -63,19 +64,20 @@ def is_enabled(table: TableRef, properties: TableProperties) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """When a partition is compacted."""
+    """The conditions under which a partition is compacted."""
 
     small_file_bytes: int
     """Files below this size are small."""
     num_files_min: int
-    """So many small files a partition must have."""
+    """How many small files a partition must have."""
     touched_only: bool
-    """Partitions that the commit put no file into are left alone."""
+    """Whether only partitions are compacted to which the commit has added files."""
     num_partitions_max: int
-    """How many partitions are compacted at once; those with the most small files come first."""
+    """How many partitions are compacted at once, those with the most small files first."""
 
 
 def _compact(table: TableRef, committed: CommittedVersion) -> None:
+    """Run an OPTIMIZE of the partitions that exceed the threshold."""
     added = [action.path for action in committed.actions if isinstance(action, AddFile) and action.data_change]
     if not added:
         return
@@ -93,22 +95,22 @@ def _compact(table: TableRef, committed: CommittedVersion) -> None:
 
     if not choose(committed.snapshot).considered.any():
         return
-    # Whoever compacts the table in this process already takes the files of others along, or leaves them to the next.
+    # A compaction of the table that already runs in this process rewrites these files, too, or leaves them to the next.
     if table.delta_log.compacting.acquire(blocking=False):
         try:
-            run_rewrite_job(table, optimize_work(table, auto=True, settings=settings, choose=choose))
+            run_rewrite_job(table, optimize_job(table, auto=True, settings=settings, choose=choose))
         finally:
             table.delta_log.compacting.release()
 
 
 def _files_to_compact(table: TableRef, snapshot: Snapshot, added: list[str], threshold: Threshold) -> FilesToPlan:
-    """All files of the snapshot; those of the partitions to compact are considered."""
+    """The files of the snapshot, of which those of the partitions to compact are considered."""
     count = snapshot.files.count
     nothing = np.zeros(count, dtype=np.bool_)
     files = snapshot.files.table
     small = np.asarray(pc.less(pc.fill_null(files["size"], 0), threshold.small_file_bytes).to_numpy(), dtype=np.bool_)
     if columns := quoted_clustering_columns(snapshot):
-        # A small file of a cube is where clustering wants it.
+        # A file of a cube is clustered already, however small.
         small &= Cubes.of(files, columns).numbers == NO_CUBE
     if small.sum() < threshold.num_files_min:
         return FilesToPlan.of(snapshot, considered=nothing, partitions=np.zeros(count, dtype=np.int64))
@@ -124,7 +126,7 @@ def _partitions_to_compact(
     added: list[str],
     threshold: Threshold,
 ) -> npt.NDArray[np.intp]:
-    """Numbers of the partitions with enough small files, those with the most of them first."""
+    """The numbers of the partitions with enough small files, those with the most of them first."""
     counts = np.bincount(partitions[small], minlength=int(partitions.max(initial=0)) + 1)
     enough = counts >= max(1, threshold.num_files_min)
     if threshold.touched_only:
@@ -132,5 +134,5 @@ def _partitions_to_compact(
         touched = np.zeros(len(counts), dtype=np.bool_)
         touched[partitions[np.asarray(ours.to_numpy(), dtype=np.bool_)]] = True
         enough &= touched
-    found = np.flatnonzero(enough)
-    return found[np.argsort(-counts[found], kind="stable")][: threshold.num_partitions_max]
+    candidates = np.flatnonzero(enough)
+    return candidates[np.argsort(-counts[candidates], kind="stable")][: threshold.num_partitions_max]

@@ -1,4 +1,4 @@
-"""What data files say of their own columns, in their footers."""
+"""The columns of data files, from their Parquet footers."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _WIDE: dict[type[DataType], pa.DataType] = {
     LongType: pa.int64(),
     DoubleType: pa.float64(),
 }
-"""The types that a column may get by widening and that have one form in files; see `has_other_types`."""
+"""The types to which a column can be widened and that have one form in files; see `has_other_types`."""
 
 
 def read_schemas(table: TableRef, paths: Sequence[str]) -> list[pa.Schema]:
-    """The Parquet schema of each of these files, named as in the log. Raises `StorageError`."""
+    """The Parquet schemas of these files, whose paths are as in the log. Raises `StorageError`."""
     store = table.delta_log.store
-    elsewhere = allowed_prefixes_of(store)
+    prefixes = allowed_prefixes_of(store)
 
     def read(path: str) -> pa.Schema:
-        with store.open(decode_path(path, table_root=table.path, allowed_prefixes=elsewhere)) as file:
+        with store.open(decode_path(path, table_root=table.path, allowed_prefixes=prefixes)) as file:
             return pq.read_schema(file)
 
     with concurrent.futures.ThreadPoolExecutor(_FOOTERS_AT_ONCE, "anabranch-footers") as pool:
@@ -51,42 +51,44 @@ def read_schemas(table: TableRef, paths: Sequence[str]) -> list[pa.Schema]:
 
 
 def table_field(struct: StructType, stored: pa.Field, mode: ColumnMappingMode) -> StructField | None:
-    """The field of a table that a field of a file belongs to; None where it has none such."""
-    return next((each for each in struct.fields if _is(each, stored, mode)), None)
+    """The field of the table to which a field of a file belongs; None where the table lacks it."""
+    return next((field for field in struct.fields if _is(field, stored, mode)), None)
 
 
 def has_other_types(stored: Iterable[pa.Field], struct: StructType, mode: ColumnMappingMode) -> bool:
-    """Whether a field of a file, at any depth, has not the type that it would be written with today.
+    """Whether a field of a file, at any depth, has another type than a new file would have.
 
-    Only types are looked at that a column may have got by widening.
+    Only types are compared that a column can have by widening.
     """
-    for field in stored:
-        known = table_field(struct, field, mode)
-        if known is not None and _differs(field.type, known.dataType, mode):
+    for stored_field in stored:
+        field = table_field(struct, stored_field, mode)
+        if field is not None and _differs(stored_field.type, field.dataType, mode):
             return True
     return False
 
 
-def _is(known: StructField, stored: pa.Field, mode: ColumnMappingMode) -> bool:
+def _is(field: StructField, stored: pa.Field, mode: ColumnMappingMode) -> bool:
+    """Whether the field of the table is the field of the file."""
     number: bytes | None = (stored.metadata or {}).get(_PARQUET_ID)
     if mode is ColumnMappingMode.ID and number is not None:
-        return field_id(known) == int(number)
+        return field_id(field) == int(number)
     name: str = stored.name
-    return physical_name(known, mode).lower() == name.lower()
+    return physical_name(field, mode).lower() == name.lower()
 
 
-def _differs(stored: pa.DataType, known: DataType, mode: ColumnMappingMode) -> bool:
-    if isinstance(known, StructType) and pa.types.is_struct(stored):
-        return has_other_types(stored, known, mode)
-    if isinstance(known, ArrayType) and (pa.types.is_list(stored) or pa.types.is_large_list(stored)):
-        return _differs(stored.value_type, known.elementType, mode)
-    if isinstance(known, MapType) and pa.types.is_map(stored):
-        below = _differs(stored.key_type, known.keyType, mode)
-        return below or _differs(stored.item_type, known.valueType, mode)
-    if isinstance(known, DecimalType):
-        same = pa.types.is_decimal(stored) and (stored.precision, stored.scale) == (known.precision, known.scale)
+def _differs(stored: pa.DataType, declared: DataType, mode: ColumnMappingMode) -> bool:
+    """Whether a type of a file differs from the declared type as `has_other_types` says."""
+    if isinstance(declared, StructType) and pa.types.is_struct(stored):
+        return has_other_types(stored, declared, mode)
+    if isinstance(declared, ArrayType) and (pa.types.is_list(stored) or pa.types.is_large_list(stored)):
+        return _differs(stored.value_type, declared.elementType, mode)
+    if isinstance(declared, MapType) and pa.types.is_map(stored):
+        below = _differs(stored.key_type, declared.keyType, mode)
+        return below or _differs(stored.item_type, declared.valueType, mode)
+    if isinstance(declared, DecimalType):
+        same = pa.types.is_decimal(stored) and (stored.precision, stored.scale) == (declared.precision, declared.scale)
         return not same
-    if isinstance(known, TimestampNTZType):
+    if isinstance(declared, TimestampNTZType):
         return bool(pa.types.is_date(stored))
-    wide = _WIDE.get(type(known))
+    wide = _WIDE.get(type(declared))
     return wide is not None and not stored.equals(wide)

@@ -1,4 +1,4 @@
-"""OPTIMIZE: small files become large ones. No row changes, and it never conflicts with other writers."""
+"""OPTIMIZE: rewrites small files as large ones. It changes no row, and never conflicts with other writers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from anabranch.commands.describe.describe_table import quoted_clustering_columns
+from anabranch.commands.definition.clustering import quoted_clustering_columns
+from anabranch.commands.optimize.bin_packing import PlannedBin
+from anabranch.commands.optimize.cluster_cubes import Cubes, cluster_plan
 from anabranch.commands.optimize.optimize_metrics import (
     clustering_metrics,
     result_frame,
@@ -15,19 +17,12 @@ from anabranch.commands.optimize.optimize_metrics import (
     vector_metrics,
     zorder_metrics,
 )
-from anabranch.commands.optimize.optimize_plan import (
-    FilesToPlan,
-    Plan,
-    PlannedBin,
-    compaction_plan,
-    files_of_partitions,
-    partitions_of,
-    zorder_plan,
-)
+from anabranch.commands.optimize.optimize_plan import FilesToPlan, Plan, compaction_plan, zorder_plan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
-from anabranch.commands.optimize.rewrite_bins import Cubes, RewrittenBin, cluster_plan, compacted
+from anabranch.commands.optimize.partition_selection import files_of_partitions, partitions_of
+from anabranch.commands.optimize.rewrite_bins import RewrittenBin, compact_bin
 from anabranch.commands.optimize.rewrite_job import RewriteJob, RewriteResult, run_rewrite_job
-from anabranch.commands.optimize.sorted_rewrite import check_zorder_columns, clustered, order_columns, zordered
+from anabranch.commands.optimize.sorted_rewrite import check_zorder_columns, cluster_bin, order_columns, zorder_bin
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
 from anabranch.protocol.features import supported
@@ -42,17 +37,17 @@ def optimize(
     zorder_by: Sequence[str] = (),
     full: bool = False,
 ) -> RewriteResult:
-    """Put small files, and those that hide many rows, together; with `zorder_by`, order all rows by these columns.
+    """Rewrite small files, and those that hide many rows, as large ones; with `zorder_by`, order all rows by these.
 
-    A table with clustering columns is clustered: files that are not yet, and small cubes; with `full`, also what was
-    clustered by other columns. `predicate` chooses partitions. Other writers never make it fail; what they take away is
-    left as it is. Raises the errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`,
-    `InvalidClusteringError`, `NotADeltaTableError`.
+    In a table with clustering columns, rewrite files that are not clustered yet, and small cubes; with `full`, also
+    files that are clustered by other columns. `predicate` chooses partitions. Other writers never make it fail; files
+    that they remove meanwhile are skipped. Raises the errors of OPTIMIZE (`errors.maintenance`), `InvalidOptionError`,
+    `UnorderedClusteringColumnError`, `NotADeltaTableError`.
     """
-    return run_rewrite_job(table, optimize_work(table, predicate=predicate, zorder_by=zorder_by, full=full))
+    return run_rewrite_job(table, optimize_job(table, predicate=predicate, zorder_by=zorder_by, full=full))
 
 
-def optimize_work(
+def optimize_job(
     table: TableRef,
     *,
     predicate: str | None = None,
@@ -62,10 +57,10 @@ def optimize_work(
     settings: OptimizeSettings | None = None,
     choose: Callable[[Snapshot], FilesToPlan] | None = None,
 ) -> RewriteJob:
-    """What `optimize` does, not done yet.
+    """The job that `optimize` runs.
 
-    `auto` is what the log tells: nobody asked for it. `settings` go before the session's, and `choose` says in the
-    place of `predicate` which files are considered.
+    `auto` is recorded in the log for a run that no user started. `settings` override the session's, and `choose`
+    replaces `predicate`: it returns the files to consider.
     """
     snapshot = table.latest()
     _check_clauses(table, snapshot, predicate=predicate, zorder_by=zorder_by, full=full)
@@ -76,7 +71,7 @@ def optimize_work(
     def plan(newest: Snapshot) -> Plan:
         files = choose(newest) if choose is not None else files_to_plan(table, newest, predicate)
         if quoted_clustering_columns(newest) != cluster_by:
-            # The commit would say what is not so. The next run orders rows by what the table asks for then.
+            # The parameters of the commit would be wrong. The next run uses the new clustering columns.
             return Plan(files=files, bins=())
         if cluster_by:
             order_columns(table, newest)
@@ -86,12 +81,12 @@ def optimize_work(
         check_zorder_columns(table, newest, zorder_by, limits)
         return zorder_plan(files)
 
-    def rewrite(newest: Snapshot, planned: Plan, each: PlannedBin) -> RewrittenBin:
+    def rewrite(newest: Snapshot, plan: Plan, planned: PlannedBin) -> RewrittenBin:
         if cluster_by:
-            return clustered(table, newest, planned, each, limits)
+            return cluster_bin(table, newest, plan, planned, limits)
         if zorder_by:
-            return zordered(table, newest, planned, each, zorder_by, limits)
-        return compacted(table, newest, planned, each, target=limits.max_file_bytes)
+            return zorder_bin(table, newest, plan, planned, zorder_by, limits)
+        return compact_bin(table, newest, plan, planned, target=limits.max_file_bytes)
 
     return RewriteJob(
         operation=Operation(name="OPTIMIZE", parameters=parameters), plan=plan, rewrite=rewrite, settings=limits
@@ -101,45 +96,45 @@ def optimize_work(
 def optimize_frame(
     table: TableRef, *, predicate: str | None = None, zorder_by: Sequence[str] = (), full: bool = False
 ) -> DataFrame:
-    """As `optimize`. The result is Delta's: one row with `path` and `metrics`."""
+    """Run `optimize` and return Delta's result: one row with `path` and `metrics`."""
     before = table.latest()
-    done = optimize(table, predicate=predicate, zorder_by=zorder_by, full=full)
-    return result_frame(table, metrics_of(before, done, zorder=bool(zorder_by)))
+    result = optimize(table, predicate=predicate, zorder_by=zorder_by, full=full)
+    return result_frame(table, metrics_of(before, result, zorder=bool(zorder_by)))
 
 
-def metrics_of(snapshot: Snapshot, done: RewriteResult, *, zorder: bool = False) -> dict[str, Any]:
-    """The `metrics` of the result."""
+def metrics_of(snapshot: Snapshot, result: RewriteResult, *, zorder: bool = False) -> dict[str, Any]:
+    """The `metrics` of the result of OPTIMIZE or REORG."""
     columns = len(snapshot.schema.fields)
     indexed = snapshot.properties.num_indexed_columns
     return {
-        "numFilesAdded": len(done.adds),
-        "numFilesRemoved": len(done.removes),
-        "filesAdded": size_metrics(done.adds),
-        "filesRemoved": size_metrics(done.removes),
-        "partitionsOptimized": done.num_partitions,
-        "zOrderStats": zorder_metrics(done.removes, num_partitions=done.num_partitions) if zorder else None,
+        "numFilesAdded": len(result.adds),
+        "numFilesRemoved": len(result.removes),
+        "filesAdded": size_metrics(result.adds),
+        "filesRemoved": size_metrics(result.removes),
+        "partitionsOptimized": result.num_partitions,
+        "zOrderStats": zorder_metrics(result.removes, num_partitions=result.num_partitions) if zorder else None,
         "clusteringStats": None
-        if done.cubes is None
-        else clustering_metrics(done.cubes, done.removes, num_bins=done.num_bins),
-        "numBins": done.num_bins,
-        "numBatches": len(done.versions) or 1,
-        "totalConsideredFiles": done.num_considered_files,
-        "totalFilesSkipped": max(0, done.num_considered_files - len(done.removes)),
+        if result.cubes is None
+        else clustering_metrics(result.cubes, result.removes, num_bins=result.num_bins),
+        "numBins": result.num_bins,
+        "numBatches": len(result.versions) or 1,
+        "totalConsideredFiles": result.num_considered_files,
+        "totalFilesSkipped": max(0, result.num_considered_files - len(result.removes)),
         "preserveInsertionOrder": False,
         "numFilesSkippedToReduceWriteAmplification": 0,
         "numBytesSkippedToReduceWriteAmplification": 0,
-        "startTimeMs": done.start_ms,
-        "endTimeMs": done.end_ms,
-        "totalClusterParallelism": done.parallelism,
+        "startTimeMs": result.start_ms,
+        "endTimeMs": result.end_ms,
+        "totalClusterParallelism": result.parallelism,
         "totalScheduledTasks": 0,
-        "deletionVectorStats": vector_metrics(done.removes),
+        "deletionVectorStats": vector_metrics(result.removes),
         "numTableColumns": columns,
         "numTableColumnsWithStats": columns if indexed < 0 else min(indexed, columns),
     }
 
 
 def files_to_plan(table: TableRef, snapshot: Snapshot, predicate: str | None) -> FilesToPlan:
-    """The files of the partitions that `predicate` chooses, and what is known of all."""
+    """All files of the snapshot, of which those in partitions that satisfy `predicate` are considered."""
     considered = files_of_partitions(table, snapshot, predicate)
     return FilesToPlan.of(snapshot, considered=considered, partitions=partitions_of(table, snapshot))
 
@@ -147,7 +142,7 @@ def files_to_plan(table: TableRef, snapshot: Snapshot, predicate: str | None) ->
 def _parameters(
     *, predicate: str | None, zorder_by: Sequence[str], cluster_by: Sequence[str], full: bool, auto: bool
 ) -> dict[str, object]:
-    """As the log tells of the operation."""
+    """The `operationParameters` of the commits."""
     return {
         "predicate": [] if predicate is None else [predicate],
         "zOrderBy": list(zorder_by),
@@ -160,6 +155,7 @@ def _parameters(
 def _check_clauses(
     table: TableRef, snapshot: Snapshot, *, predicate: str | None, zorder_by: Sequence[str], full: bool
 ) -> None:
+    """Raises a typed error for clauses that do not go together, or not with this table."""
     if supported(snapshot.protocol, "clustering"):
         if predicate is not None:
             raise ClusteredTableError(table=table.label, clause="WHERE", given=predicate)

@@ -1,4 +1,4 @@
-"""What OPTIMIZE and REORG report: one row for the user, and `operationMetrics` for the log. The names are Delta's."""
+"""The metrics of OPTIMIZE and REORG, by Delta's names: one row for the user, and `operationMetrics` for the log."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ RESULT = _fields(("path", StringType()), ("metrics", METRICS))
 
 
 def result_frame(table: TableRef, metrics: dict[str, Any]) -> DataFrame:
-    """One row, `path` and `metrics`. What `metrics` leaves out is NULL."""
+    """A frame of one row with `path` and `metrics`. Values that `metrics` lacks are NULL."""
     path = table.path if ":" in table.path else f"file:{table.path}"
     return table.session.spark.createDataFrame([(path, _row(metrics, METRICS))], RESULT)
 
 
 def size_metrics(files: Sequence[AddFile | RemoveFile]) -> dict[str, Any]:
-    """Smallest, largest and average size in bytes."""
+    """The smallest, the largest and the average size in bytes."""
     sizes = [file.size or 0 for file in files]
     total = sum(sizes)
     return {
@@ -98,7 +98,7 @@ def size_metrics(files: Sequence[AddFile | RemoveFile]) -> dict[str, Any]:
 
 
 def vector_metrics(removes: Sequence[RemoveFile]) -> dict[str, int] | None:
-    """Of the vectors whose files were rewritten; None where there was none."""
+    """The metrics of the deletion vectors that are removed; None where there are none."""
     counts = [remove.deletion_vector.cardinality for remove in removes if remove.deletion_vector is not None]
     if not counts:
         return None
@@ -106,7 +106,7 @@ def vector_metrics(removes: Sequence[RemoveFile]) -> dict[str, int] | None:
 
 
 def zorder_metrics(removes: Sequence[RemoveFile], *, num_partitions: int) -> dict[str, Any]:
-    """Every file of a partition is ordered anew, and becomes part of its one cube."""
+    """The metrics of ZORDER BY, which rewrites all files of a partition as one cube."""
     files = {"num": len(removes), "size": sum(remove.size or 0 for remove in removes)}
     return {
         "strategyName": "all",
@@ -118,24 +118,24 @@ def zorder_metrics(removes: Sequence[RemoveFile], *, num_partitions: int) -> dic
     }
 
 
-def clustering_metrics(found: FilesInCubes, removes: Sequence[RemoveFile], *, num_bins: int) -> dict[str, Any]:
-    """Each bin becomes a cube."""
+def clustering_metrics(cubes: FilesInCubes, removes: Sequence[RemoveFile], *, num_bins: int) -> dict[str, Any]:
+    """The metrics of clustering, which writes each bin as a cube."""
     return {
-        "inputZCubeFiles": {"numFiles": found.num_files_in_cubes, "size": found.bytes_in_cubes},
-        "inputOtherFiles": {"numFiles": found.num_other_files, "size": found.bytes_of_others},
-        "inputNumZCubes": found.num_cubes,
+        "inputZCubeFiles": {"numFiles": cubes.num_files_in_cubes, "size": cubes.bytes_in_cubes},
+        "inputOtherFiles": {"numFiles": cubes.num_other_files, "size": cubes.bytes_of_others},
+        "inputNumZCubes": cubes.num_cubes,
         "mergedFiles": {"numFiles": len(removes), "size": sum(remove.size or 0 for remove in removes)},
         "numOutputZCubes": num_bins,
     }
 
 
 def commit_metrics(bins: Sequence[RewrittenBin]) -> dict[str, int]:
-    """`operationMetrics`, all bins counted in."""
+    """The `operationMetrics` of a commit of these bins."""
     totals: dict[str, int] = {}
-    for each in bins:
-        for name, amount in each.part.metrics.items():
+    for rewritten in bins:
+        for name, amount in rewritten.part.metrics.items():
             totals[name] = totals.get(name, 0) + amount
-    sizes = sorted(add.size for each in bins for add in each.adds) or [0]
+    sizes = sorted(add.size for rewritten in bins for add in rewritten.adds) or [0]
     count = len(sizes)
     totals |= {
         "minFileSize": sizes[0],
@@ -148,6 +148,7 @@ def commit_metrics(bins: Sequence[RewrittenBin]) -> dict[str, int]:
 
 
 def _row(values: dict[str, Any] | None, kind: StructType) -> tuple[Any, ...] | None:
+    """The values as a row of this type."""
     if values is None:
         return None
     return tuple(

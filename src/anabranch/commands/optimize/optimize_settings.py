@@ -1,4 +1,4 @@
-"""The settings of OPTIMIZE and REORG: Delta's names, read once."""
+"""The settings of OPTIMIZE and REORG, by Delta's names, read once."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ _CUBE_BYTES_DEFAULT: Final = _STABLE_CUBE_BYTES_DEFAULT * 3 // 2
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeSettings:
-    """What decides which files are rewritten, and how large files become."""
+    """Limits that decide which files are rewritten, and how large the new files are."""
 
     min_file_bytes: int
     """Smaller files are rewritten."""
     max_file_bytes: int
     """Files are written up to this size."""
     hidden_ratio_max: float
-    """Files that hide a larger share of their rows are rewritten, whatever their size."""
+    """Files that hide a larger share of their rows are rewritten, however large they are."""
     threads_max: int
     batch_bytes_max: int | None
-    """How much one commit may rewrite; None for no limit."""
+    """How many bytes one commit may rewrite; None for no limit."""
     check_statistics: bool
     ranges_max: int
     """Into how many ranges ZORDER BY and clustering divide the values of a column."""
     stable_cube_bytes: int
-    """Files that were clustered together, and are this large together, are left as they are."""
+    """Cubes of at least this size are not rewritten."""
     cube_bytes_max: int
-    """Files are clustered together up to this size."""
+    """Files are clustered into cubes up to this size."""
 
     @classmethod
     def of(cls, session: DeltaSession, properties: TableProperties) -> OptimizeSettings:
-        """The table's wish for the size of files goes before the session's. Raises `InvalidOptionError`."""
-        wanted = properties.target_file_size_bytes
-        smallest = _whole(session, "minFileSize", FILE_BYTES_DEFAULT)
+        """The file size of the table's properties overrides the session's. Raises `InvalidOptionError`."""
+        target = properties.target_file_size_bytes
+        min_bytes = _whole(session, "minFileSize", FILE_BYTES_DEFAULT)
         stable = _whole(session, f"{_CUBES}threshold", _STABLE_CUBE_BYTES_DEFAULT)
         return cls(
-            min_file_bytes=smallest if wanted is None else min(smallest, wanted),
-            max_file_bytes=wanted if wanted is not None else _whole(session, "maxFileSize", FILE_BYTES_DEFAULT),
+            min_file_bytes=min_bytes if target is None else min(min_bytes, target),
+            max_file_bytes=target if target is not None else _whole(session, "maxFileSize", FILE_BYTES_DEFAULT),
             hidden_ratio_max=_share(session, "maxDeletedRowsRatio", 0.05),
             threads_max=max(1, _whole(session, "maxThreads", 15)),
             batch_bytes_max=_whole(session, "batchSize", 0) or None,
@@ -61,14 +61,14 @@ class OptimizeSettings:
 
     @classmethod
     def for_auto_compaction(cls, session: DeltaSession, properties: TableProperties) -> OptimizeSettings:
-        """Files are smaller here, so that statements need not wait long; a size that the session names goes first.
+        """Files are smaller than those of OPTIMIZE, so that statements wait less; sizes of the session override this.
 
         Raises `InvalidOptionError`.
         """
         default = properties.target_file_size_bytes or AUTO_COMPACT_FILE_BYTES_DEFAULT
-        largest = whole_number(session, f"{AUTO_COMPACT}maxFileSize", default)
-        smallest = whole_number(session, f"{AUTO_COMPACT}minFileSize", largest // 2)
-        return dataclasses.replace(cls.of(session, properties), min_file_bytes=smallest, max_file_bytes=largest)
+        max_bytes = whole_number(session, f"{AUTO_COMPACT}maxFileSize", default)
+        min_bytes = whole_number(session, f"{AUTO_COMPACT}minFileSize", max_bytes // 2)
+        return dataclasses.replace(cls.of(session, properties), min_file_bytes=min_bytes, max_file_bytes=max_bytes)
 
 
 def _whole(session: DeltaSession, name: str, default: int) -> int:
@@ -76,7 +76,7 @@ def _whole(session: DeltaSession, name: str, default: int) -> int:
 
 
 def whole_number(session: DeltaSession, key: str, default: int) -> int:
-    """A setting of the session. Raises `InvalidOptionError`."""
+    """A setting of the session that is a whole number. Raises `InvalidOptionError`."""
     text = (session.setting(key) or str(default)).strip()
     if not text.isdecimal():
         raise InvalidOptionError(option=key, value=text, problem="it is a whole number, 0 or more")
@@ -84,6 +84,7 @@ def whole_number(session: DeltaSession, key: str, default: int) -> int:
 
 
 def _share(session: DeltaSession, name: str, default: float) -> float:
+    """A setting of OPTIMIZE that is a number from 0 to 1. Raises `InvalidOptionError`."""
     text = (session.setting(PREFIX + name) or str(default)).strip()
     try:
         share = float(text)

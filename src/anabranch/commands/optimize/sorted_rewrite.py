@@ -1,4 +1,4 @@
-"""A bin whose rows are written in the order of a curve, in files of about the size wanted."""
+"""Writes the rows of a bin in the order of a curve: for ZORDER BY, and for clustering."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, StructField, StructType
 
 from anabranch.commands.definition.clustering import clustering_columns
-from anabranch.commands.optimize.optimize_plan import Plan, PlannedBin
+from anabranch.commands.optimize.bin_packing import PlannedBin
+from anabranch.commands.optimize.cluster_cubes import CLUSTERING_PROVIDER, COLUMNS_TAG, CUBE_TAG, CURVE_TAG, HILBERT
+from anabranch.commands.optimize.optimize_plan import Plan
 from anabranch.commands.optimize.optimize_settings import CHECK_STATISTICS_SETTING, OptimizeSettings
 from anabranch.commands.optimize.rewrite_bins import (
-    CLUSTERING_PROVIDER,
-    COLUMNS_TAG,
-    CUBE_TAG,
-    CURVE_TAG,
-    HILBERT,
     RewrittenBin,
-    as_output,
-    hidden_rows,
+    num_hidden_rows,
+    output_file,
     rewrite_request,
     rewritten_bin,
-    sources,
+    source_files,
 )
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.alterations import UnorderedClusteringColumnError
@@ -52,7 +49,7 @@ from anabranch.transaction.rows.deletion_vector_actions import removal
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RowOrder:
-    """By what rows are ordered, and what the files say of it."""
+    """The columns and the curve by which rows are ordered, and the tags of files that are ordered so."""
 
     columns: Sequence[OrderColumn]
     curve: Curve
@@ -60,7 +57,7 @@ class RowOrder:
     clustering_provider: str | None = None
 
 
-def ordered(
+def write_in_order(
     table: TableRef,
     snapshot: Snapshot,
     plan: Plan,
@@ -68,11 +65,14 @@ def ordered(
     order: RowOrder,
     settings: OptimizeSettings,
 ) -> RewrittenBin:
-    """Without word of where rows went: who has to know looks for them by their values."""
-    adds = sources(snapshot, planned)
+    """Rewrite the bin in this order.
+
+    The commit does not record where rows were moved: conflict checks find moved rows by their values.
+    """
+    adds = source_files(snapshot, planned)
     request = rewrite_request(table, snapshot, plan, planned)
     counts, scan = request.row_counts, dataclasses.replace(request.scan, with_positions=True)
-    shown = None if counts is None else sum(counts) - sum(map(hidden_rows, adds))
+    shown = None if counts is None else sum(counts) - sum(map(num_hidden_rows, adds))
     frame = with_stable_ids(table.session.engine.scan(scan), scan.files, request.row_tracking)
     rows = ordered_frame(
         frame,
@@ -85,23 +85,20 @@ def ordered(
     stored = rows.select(*(rows[quote(field.name)] for field in stored_columns(request)))
     written = table.session.engine.write(write_request(request, stored))
     if shown is not None and written.num_rows != shown:
-        raise RowOrderError(table=table.label, problem=f"{written.num_rows} rows came where {shown} were due")
+        raise RowOrderError(table=table.label, problem=f"{written.num_rows} rows were written instead of {shown}")
     outputs = tuple(
         msgspec.structs.replace(
             output, tags={**(output.tags or {}), **order.tags}, clustering_provider=order.clustering_provider
         )
-        for output in (as_output(add, adds, target=settings.max_file_bytes) for add in written.adds)
+        for output in (output_file(add, adds, target=settings.max_file_bytes) for add in written.adds)
     )
     now_ms = table.session.clock.now_ms()
     removes = tuple(removal(add, removed_at_ms=now_ms, data_change=False) for add in adds)
     return rewritten_bin(planned, outputs, removes)
 
 
-# ZORDER BY: all rows of a partition written anew, near each other where they are alike in the columns named.
-
-
 def check_zorder_columns(table: TableRef, snapshot: Snapshot, names: Sequence[str], settings: OptimizeSettings) -> None:
-    """Raises a typed error for a column by which rows cannot be ordered, or need not be."""
+    """Raises a typed error for a column by which rows cannot be ordered, or by which ordering them is useless."""
     indexed = indexed_columns(snapshot.schema, snapshot.properties, partition_columns=snapshot.partition_columns)
     without: list[str] = []
     for name in names:
@@ -117,7 +114,7 @@ def check_zorder_columns(table: TableRef, snapshot: Snapshot, names: Sequence[st
         raise ZOrderWithoutStatisticsError(table=table.label, columns=tuple(without), setting=CHECK_STATISTICS_SETTING)
 
 
-def zordered(
+def zorder_bin(
     table: TableRef,
     snapshot: Snapshot,
     plan: Plan,
@@ -125,9 +122,9 @@ def zordered(
     names: Sequence[str],
     settings: OptimizeSettings,
 ) -> RewrittenBin:
-    """The rows of a bin in the order of their keys, in files of about the size wanted."""
+    """Rewrite the bin with rows near each other that are similar in these columns."""
     order = RowOrder(columns=[_column(table, snapshot, name) for name in names], curve=ZOrder())
-    return ordered(table, snapshot, plan, planned, order, settings)
+    return write_in_order(table, snapshot, plan, planned, order, settings)
 
 
 def _column(table: TableRef, snapshot: Snapshot, name: str) -> OrderColumn:
@@ -136,19 +133,19 @@ def _column(table: TableRef, snapshot: Snapshot, name: str) -> OrderColumn:
 
 
 def _fields_of(table: TableRef, snapshot: Snapshot, name: str) -> list[StructField]:
-    """The fields on the way to the column. A name with a dot is that of a column, if there is such a one."""
+    """The fields on the path to the column. A name with a dot may also be that of a top-level column."""
     whole = _field(snapshot.schema, name)
     if whole is not None:
         return [whole]
-    found: list[StructField] = []
-    here: DataType = snapshot.schema
+    fields: list[StructField] = []
+    parent: DataType = snapshot.schema
     for part in _parts(name):
-        field = _field(here, part) if isinstance(here, StructType) else None
+        field = _field(parent, part) if isinstance(parent, StructType) else None
         if field is None:
             raise ZOrderColumnMissingError(table=table.label, column=name, known=tuple(snapshot.schema.fieldNames()))
-        found.append(field)
-        here = field.dataType
-    return found
+        fields.append(field)
+        parent = field.dataType
+    return fields
 
 
 def _field(struct: StructType, name: str) -> StructField | None:
@@ -156,37 +153,34 @@ def _field(struct: StructType, name: str) -> StructField | None:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """The names on the way to a column, as SQL writes them; one that SQL could not have stands for itself."""
+    """The parts of the name of a column; a name that SQL cannot parse is one part."""
     try:
         return split_identifier(name)
     except InvalidIdentifierError:
         return (name,)
 
 
-# Clustering: rows that are alike in the clustering columns written together. See "Clustered Table".
-
-
 def order_columns(table: TableRef, snapshot: Snapshot) -> list[OrderColumn]:
-    """The clustering columns.
+    """The clustering columns. See "Clustered Table".
 
-    Raises `UnorderedClusteringColumnError` where another engine let the table be clustered by what has no order.
+    Raises `UnorderedClusteringColumnError` for a type without an order, which another engine may have allowed.
     """
     paths = clustering_columns(snapshot)
-    found: list[OrderColumn] = []
+    columns: list[OrderColumn] = []
     for path in paths:
         field = find(snapshot.schema, path)
-        assert field is not None, "a path that the schema has"
+        assert field is not None, "clustering columns are in the schema"
         if not has_order(field.dataType):
             reason = f"values of {quoted(path)} are {field.dataType.simpleString()}, unordered"
             raise UnorderedClusteringColumnError(table=table.label, columns=tuple(map(quoted, paths)), reason=reason)
-        found.append(OrderColumn(column=F.col(_reference(path)), data_type=field.dataType))
-    return found
+        columns.append(OrderColumn(column=F.col(_reference(path)), data_type=field.dataType))
+    return columns
 
 
-def clustered(
+def cluster_bin(
     table: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin, settings: OptimizeSettings
 ) -> RewrittenBin:
-    """The rows of a bin as a new cube: along the Hilbert curve, or in the order of the one clustering column."""
+    """Rewrite the bin as a new cube: along the Hilbert curve, or in the order of the only clustering column."""
     columns = order_columns(table, snapshot)
     order = RowOrder(
         columns=columns,
@@ -194,11 +188,11 @@ def clustered(
         tags=cube_tags([quoted(path) for path in clustering_columns(snapshot)]),
         clustering_provider=CLUSTERING_PROVIDER,
     )
-    return ordered(table, snapshot, plan, planned, order, settings)
+    return write_in_order(table, snapshot, plan, planned, order, settings)
 
 
 def cube_tags(columns: Sequence[str]) -> dict[str, str | None]:
-    """Of the files of a cube that did not exist before."""
+    """The tags of the files of a new cube."""
     return {
         CUBE_TAG: str(uuid.uuid4()),
         COLUMNS_TAG: msgspec.json.encode(list(columns)).decode(),

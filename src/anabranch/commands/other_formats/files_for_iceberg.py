@@ -1,4 +1,4 @@
-"""Data files that were not written as Iceberg needs them, told by the log and by their footers.
+"""Data files that Iceberg cannot read, found by the log and by their footers.
 
 See "Writer Requirements for IcebergCompatV1" and "Writer Requirements for IcebergCompatV2".
 """
@@ -30,16 +30,16 @@ _HAS_VECTOR = "which hides rows by a deletion vector"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergFiles:
-    """What files must be like."""
+    """The requirements for files."""
 
     schema: StructType
-    """With the ids of column mapping."""
+    """The schema with the ids of column mapping."""
     partition_columns: tuple[str, ...]
     mode: ColumnMappingMode
     version: int
 
     def problem_of(self, stored: pa.Schema) -> str | None:
-        """Why a file with these columns is of no use to Iceberg; None if it can be read."""
+        """Why Iceberg cannot read a file with these columns; None if it can."""
         names = {field.name for field in stored}
         for name in self.partition_columns:
             if physical_name(self.schema[name], self.mode) not in names:
@@ -47,10 +47,10 @@ class IcebergFiles:
         return self._in_struct(list(stored), self.schema)
 
     def _in_struct(self, stored: list[pa.Field], struct: StructType) -> str | None:
-        known = {physical_name(field, self.mode): field for field in struct.fields}
-        # What a file has beyond the table's columns was dropped; nobody looks for its id.
-        found = (self._in_field(each, known[each.name]) for each in stored if each.name in known)
-        return next((problem for problem in found if problem is not None), None)
+        fields = {physical_name(field, self.mode): field for field in struct.fields}
+        # Further columns of a file were dropped from the table, and Iceberg does not read them.
+        problems = (self._in_field(column, fields[column.name]) for column in stored if column.name in fields)
+        return next((problem for problem in problems if problem is not None), None)
 
     def _in_field(self, stored: pa.Field, field: StructField) -> str | None:
         if _stored_id(stored) != field_id(field):
@@ -78,7 +78,7 @@ class IcebergFiles:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IncompatibleFiles:
-    """Those among the live files that must be written again."""
+    """The live files that must be rewritten."""
 
     mask: FileMask
     example: str
@@ -90,7 +90,7 @@ class IncompatibleFiles:
 
 
 def incompatible_files(table: TableRef, snapshot: Snapshot, wanted: IcebergFiles) -> IncompatibleFiles:
-    """The files of a snapshot that are not as `wanted`. Files with the tag of the version are taken at its word.
+    """The files of a snapshot that do not fulfil `wanted`. Files with the tag of the version are not opened.
 
     Raises `StorageError`.
     """
@@ -118,7 +118,7 @@ def incompatible_files(table: TableRef, snapshot: Snapshot, wanted: IcebergFiles
 
 
 def files_wanted(defined: ResolvedDefinition, *, version: int, label: str) -> IcebergFiles:
-    """What the files of a table must be like."""
+    """The requirements for the files of a table."""
     properties = TableProperties(defined.metadata.configuration)
     return IcebergFiles(
         schema=parse_schema(defined.metadata.schema_string, label),
@@ -129,7 +129,7 @@ def files_wanted(defined: ResolvedDefinition, *, version: int, label: str) -> Ic
 
 
 def check_iceberg_upgrade(table: TableRef, snapshot: Snapshot, defined: ResolvedDefinition) -> None:
-    """Whether a table that keeps to a version of Iceberg compatibility from now on has the files for it.
+    """Check that a table that turns on a version of Iceberg compatibility has files that fulfil it.
 
     Raises `IcebergCompatFilesError`, `StorageError`.
     """
@@ -137,14 +137,14 @@ def check_iceberg_upgrade(table: TableRef, snapshot: Snapshot, defined: Resolved
     if not new or new == compat_versions(snapshot.properties):
         return
     wanted = files_wanted(defined, version=new[0], label=table.label)
-    found = incompatible_files(table, snapshot, wanted)
-    if found.count:
+    incompatible = incompatible_files(table, snapshot, wanted)
+    if incompatible.count:
         raise IcebergCompatFilesError(
             table=table.label,
             compat_version=new[0],
-            num_files=found.count,
-            example=found.example,
-            problem=found.problem,
+            num_files=incompatible.count,
+            example=incompatible.example,
+            problem=incompatible.problem,
         )
 
 

@@ -1,4 +1,4 @@
-"""Writes and statements of another format where a Delta table is, most often because they name no format."""
+"""Writes and statements with another format for a Delta table, most often because they name no format."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from anabranch.spark.session.table_identifiers import PathIdentifier, identifier
 
 LOGGER = logging.getLogger("anabranch.commit")
 SAVE_AS_TABLE = "saveAsTable"
-"""As `delta.OtherFormats` calls it; other operations are words of SQL."""
+"""The operation `saveAsTable` as `delta.OtherFormats` names it; other operations are words of SQL."""
 
 
 def refuse(session: DeltaSession, operation: str, parts: tuple[str, ...], table_format: str) -> NoReturn:
-    """Raises the error for what Spark would refuse without a word of the table's format."""
+    """Raises an error that names the format of the table, which Spark's own error would not."""
     identifier = identifier_of(parts)
     table, default = str(identifier), default_format(session)
     if isinstance(identifier, PathIdentifier) and not operation.startswith("REPLACE"):
@@ -32,7 +32,7 @@ def refuse(session: DeltaSession, operation: str, parts: tuple[str, ...], table_
 
 
 def warn_of_replacement(session: DeltaSession, parts: tuple[str, ...]) -> None:
-    """Of a Delta table that Spark drops before `saveAsTable` makes a table of another format by its name."""
+    """Log a warning: Spark drops a Delta table before `saveAsTable` makes a table of another format with its name."""
     LOGGER.warning(
         "saveAsTable in mode overwrite drops the Delta table %s, its history with it, and makes a table of another "
         'format: the write names no format("delta"), and spark.sql.sources.default is %s. To replace the rows of the '
@@ -43,7 +43,7 @@ def warn_of_replacement(session: DeltaSession, parts: tuple[str, ...]) -> None:
 
 
 def warn_of_files(folder: str, table_format: str, *, deletes: bool) -> None:
-    """Of files that Spark writes into the folder of a Delta table, whose log does not know them."""
+    """Log a warning: Spark writes files into the folder of a Delta table that are not in its log."""
     if deletes:
         LOGGER.warning(
             "A write of %s in mode overwrite deletes the Delta table in %s, its log with it. To replace the rows of "
@@ -61,5 +61,5 @@ def warn_of_files(folder: str, table_format: str, *, deletes: bool) -> None:
 
 
 def default_format(session: DeltaSession) -> str:
-    """The format of writes that name none."""
+    """The format of writes that name no format."""
     return session.setting("spark.sql.sources.default", "parquet") or "parquet"

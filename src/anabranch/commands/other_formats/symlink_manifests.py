@@ -1,15 +1,11 @@
-"""GENERATE: files beside a table for engines that do not know Delta."""
+"""GENERATE writes symlink manifests, by which engines without Delta read a table."""
 
 from __future__ import annotations
 
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.other_formats import (
-    ManifestsExcludeVectorsError,
-    ManifestsNeedPlainColumnsError,
     UnknownGenerateModeError,
 )
-from anabranch.protocol.properties import TableProperties
-from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.transaction.commit.after_commit import check_listable, write_manifests
 
 SYMLINK_MANIFEST = "symlink_format_manifest"
@@ -22,7 +18,7 @@ def check_mode(mode: str) -> None:
 
 
 def generate(table: TableRef, mode: str) -> None:
-    """Write manifests of the newest version, and remove those of partitions that it does not have any more.
+    """Write the manifests of the newest version, and remove those of partitions that no longer exist.
 
     Raises `UnknownGenerateModeError`, `ManifestsHideVectorsError` and `ManifestsNeedPlainColumnsError`.
     """
@@ -30,16 +26,3 @@ def generate(table: TableRef, mode: str) -> None:
     snapshot = table.latest()
     check_listable(snapshot, table=table.label)
     write_manifests(table.delta_log.store, snapshot)
-
-
-# Which tables may keep manifests up to date: those whose files show all that there is to know.
-
-
-def check_manifests(properties: TableProperties, mode: ColumnMappingMode, *, table: str) -> None:
-    """Raises `ManifestsExcludeVectorsError` and `ManifestsNeedPlainColumnsError`."""
-    if not properties.symlink_manifests_enabled:
-        return
-    if properties.deletion_vectors_enabled:
-        raise ManifestsExcludeVectorsError(table=table)
-    if mode.maps:
-        raise ManifestsNeedPlainColumnsError(table=table)

@@ -1,4 +1,4 @@
-"""Reading the change data feed: which rows came, went and changed, version by version."""
+"""Reading the change data feed: the rows that each version inserted, deleted and updated."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame
 
-from anabranch.change_feed.feed_files import FeedBound, FeedFiles, FeedRange, feed_files, resolve_range
+from anabranch.change_feed.feed_files import FeedFiles, feed_files
+from anabranch.change_feed.feed_range import FeedBound, FeedRange, resolve_range
 from anabranch.change_feed.feed_rows import FeedSource, feed_rows
 from anabranch.change_feed.schema_compatibility import (
     TableColumns,
-    redescribes_and_removes,
+    removes_rows_of_old_columns,
     unreadable_difference,
     unreadable_removed,
 )
@@ -39,11 +40,9 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.session_settings import flag_of
 from anabranch.storage.external_files import allowed_prefixes_of
 
-# Times as users write them.
-
 
 def to_milliseconds(session: DeltaSession, timestamp: str | datetime, *, option: str = "timestampAsOf") -> int:
-    """Milliseconds since the epoch of what Spark's cast to TIMESTAMP gives, in the session's zone."""
+    """The timestamp in milliseconds since the epoch; a string is cast as Spark does, in the session's time zone."""
     if isinstance(timestamp, datetime):
         micros = value_text.datetime_to_micros(timestamp)
         return (micros if timestamp.tzinfo else session.time_zone.to_utc(micros)) // 1000
@@ -63,53 +62,53 @@ _TIME_TRAVEL = {"versionasof": "versionAsOf", "timestampasof": "timestampAsOf"}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesBound:
-    """One end of a range as a user gives it."""
+    """One end of a range of versions as a user writes it."""
 
     version: int | None = None
     timestamp: str | datetime | None = None
-    """As Spark casts it to a timestamp, in the session's time zone."""
+    """A string is cast as Spark does, in the session's time zone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesAsked:
-    """Which versions' changes are wanted, both ends included; up to the newest where no end is given."""
+class ChangesRequest:
+    """The versions of which changes are to be read, both ends included; without an end, up to the newest."""
 
     start: ChangesBound
     end: ChangesBound | None = None
 
 
-def asks_for_changes(options: Mapping[str, str]) -> bool:
-    """Whether a reader was told to read what changed. Raises `InvalidOptionError`."""
-    given = {key.lower(): value for key, value in options.items()}
-    return any(flag_of(given, name) for name in _READ_OPTIONS)
+def reads_changes(options: Mapping[str, str]) -> bool:
+    """Whether the options of a read select the change data feed. Raises `InvalidOptionError`."""
+    values = {key.lower(): value for key, value in options.items()}
+    return any(flag_of(values, name) for name in _READ_OPTIONS)
 
 
-def changes_asked(options: Mapping[str, str], *, table: str) -> ChangesAsked | None:
-    """What the options of a read ask of the feed; None where they ask for the table itself.
+def changes_request(options: Mapping[str, str], *, table: str) -> ChangesRequest | None:
+    """The range of versions that the options of a read name; None where they read the table itself.
 
     Raises `InvalidOptionError`, `ChangesStartMissingError`, `ChangesBoundTwiceError`.
     """
-    if not asks_for_changes(options):
+    if not reads_changes(options):
         return None
-    given = {key.lower(): value for key, value in options.items()}
+    values = {key.lower(): value for key, value in options.items()}
     for key, name in _TIME_TRAVEL.items():
-        if key in given:
+        if key in values:
             problem = "a change feed reads a range of versions; give startingVersion and endingVersion instead"
-            raise InvalidOptionError(option=name, value=given[key], problem=problem)
-    start, end = _bound(given, "starting"), _bound(given, "ending")
+            raise InvalidOptionError(option=name, value=values[key], problem=problem)
+    start, end = _bound(values, "starting"), _bound(values, "ending")
     if start is None:
         raise ChangesStartMissingError(table=table)
-    return ChangesAsked(start=start, end=end)
+    return ChangesRequest(start=start, end=end)
 
 
-def read_changes(table: TableRef, asked: ChangesAsked) -> DataFrame:
-    """The changes of these versions, each row with its change, version and time.
+def read_changes(table: TableRef, request: ChangesRequest) -> DataFrame:
+    """The changed rows of these versions, each with its type of change, its version and the time of the commit.
 
-    Raises the errors of `errors.change_feed`, `VersionNotFoundError`, `TimestampAfterLatestCommitError`,
+    Raises the errors of the change data feed (`errors.dml`), `VersionNotFoundError`, `TimestampAfterLatestCommitError`,
     `TimestampEarlierThanFirstCommitError`, `InvalidOptionError`, `NotADeltaTableError`.
     """
     latest = table.latest()
-    versions = _versions(table, latest, asked)
+    versions = _versions(table, latest, request)
     if versions is None:
         return feed_rows(table.session.engine, feed_source(table, latest), FeedFiles())
     store = table.delta_log.store
@@ -120,7 +119,7 @@ def read_changes(table: TableRef, asked: ChangesAsked) -> DataFrame:
         raise VersionNotFoundError(table=table.label, version=versions.start, earliest=earliest, latest=latest.version)
     _check_recorded(table, versions, first, commits)
     last = latest if versions.end == latest.version else table.delta_log.snapshots.at_version(versions.end)
-    # Under column mapping a later schema may call columns otherwise: then the end of the range says what they are.
+    # With column mapping a later schema may have other names for columns: then the schema of the last version is used.
     mapped = any(snapshot.column_mapping_mode.maps for snapshot in (first, last, latest))
     read = last if mapped else latest
     if not table.session.flag(_UNSAFE, default=False):
@@ -129,7 +128,7 @@ def read_changes(table: TableRef, asked: ChangesAsked) -> DataFrame:
     return feed_rows(table.session.engine, feed_source(table, read), files)
 
 
-def _versions(table: TableRef, latest: Snapshot, asked: ChangesAsked) -> FeedRange | None:
+def _versions(table: TableRef, latest: Snapshot, request: ChangesRequest) -> FeedRange | None:
     search = TimestampSearch.of(
         table.delta_log.store,
         latest_version=latest.version,
@@ -137,8 +136,8 @@ def _versions(table: TableRef, latest: Snapshot, asked: ChangesAsked) -> FeedRan
         properties=latest.properties,
     )
     return resolve_range(
-        _resolved(table, asked.start, "startingTimestamp"),
-        None if asked.end is None else _resolved(table, asked.end, "endingTimestamp"),
+        _resolved(table, request.start, "startingTimestamp"),
+        None if request.end is None else _resolved(table, request.end, "endingTimestamp"),
         search,
         allows_out_of_range=table.session.flag(_OUT_OF_RANGE, default=False),
     )
@@ -151,7 +150,7 @@ def _resolved(table: TableRef, bound: ChangesBound, option: str) -> FeedBound:
 
 
 def feed_source(table: TableRef, snapshot: Snapshot) -> FeedSource:
-    """Where the rows of changes are read, under the columns of `snapshot`."""
+    """The source from which changed rows are read, with the columns of `snapshot`."""
     store = table.delta_log.store
     return FeedSource(
         snapshot=snapshot,
@@ -164,7 +163,7 @@ def feed_source(table: TableRef, snapshot: Snapshot) -> FeedSource:
 
 
 def _check_recorded(table: TableRef, versions: FeedRange, first: Snapshot, commits: Sequence[Commit]) -> None:
-    """Raises `ChangesNotRecordedError` where the feed was off."""
+    """Raises `ChangesNotRecordedError` for a version in which the change data feed was not enabled."""
     described = [(versions.start, first.metadata)]
     described += [(commit.version, action) for commit in commits for action in _metadata(commit)]
     for version, metadata in described:
@@ -175,17 +174,17 @@ def _check_recorded(table: TableRef, versions: FeedRange, first: Snapshot, commi
 def _check_readable(
     table: TableRef, versions: FeedRange, first: Snapshot, commits: Sequence[Commit], read: Snapshot
 ) -> None:
-    """Raises `ChangesSchemaError`, or its subclass, where rows were written under columns that the result has not."""
+    """Raises `ChangesSchemaError`, or its subclass, where rows were written with columns that the result lacks."""
     described = [(versions.start, first.metadata)]
-    described += [(commit.version, each) for commit in commits[1:] for each in _metadata(commit)]
-    wanted = TableColumns.of(read.metadata, table=table.label)
+    described += [(commit.version, action) for commit in commits[1:] for action in _metadata(commit)]
+    columns = TableColumns.of(read.metadata, table=table.label)
     for version, metadata in described:
-        difference = unreadable_difference(TableColumns.of(metadata, table=table.label), wanted)
+        difference = unreadable_difference(TableColumns.of(metadata, table=table.label), columns)
         if difference is not None:
             raise _schema_error(ChangesSchemaError, table, versions, read, version=version, difference=difference)
-    if versions.start and redescribes_and_removes(commits[0]):
+    if versions.start and removes_rows_of_old_columns(commits[0]):
         before = table.delta_log.snapshots.at_version(versions.start - 1).metadata
-        difference = unreadable_removed(TableColumns.of(before, table=table.label), wanted)
+        difference = unreadable_removed(TableColumns.of(before, table=table.label), columns)
         if difference is not None:
             error = ChangesDataSchemaError
             raise _schema_error(error, table, versions, read, version=versions.start, difference=difference)
@@ -215,7 +214,7 @@ def _metadata(commit: Commit) -> list[Metadata]:
 
 
 def _with_times(table: TableRef, commits: Sequence[Commit]) -> Iterator[tuple[Commit, int]]:
-    """The commits with their times, as the history tells them."""
+    """The commits with their times, as in the history of the table."""
     listing = list_log(table.delta_log.store, first=0, upto=commits[-1].version)
     times = {time.version: time.timestamp_ms for time in monotonic_times(listing.commits)}
     for commit in commits:
@@ -223,8 +222,9 @@ def _with_times(table: TableRef, commits: Sequence[Commit]) -> Iterator[tuple[Co
         yield commit, times.get(commit.version, commit.modified_ms) if own is None else own
 
 
-def _bound(given: Mapping[str, str], which: str) -> ChangesBound | None:
-    version, timestamp = given.get(f"{which}version"), given.get(f"{which}timestamp")
+def _bound(values: Mapping[str, str], which: str) -> ChangesBound | None:
+    """The bound `starting` or `ending`; None where the options do not name it."""
+    version, timestamp = values.get(f"{which}version"), values.get(f"{which}timestamp")
     if version is not None and timestamp is not None:
         raise ChangesBoundTwiceError(bound=which)
     if version is not None:

@@ -1,4 +1,4 @@
-"""Reading a table: which version, which files, as which rows."""
+"""Reading a table: its version, its files, and the partitions that a path names."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def table_in_folder(
 ) -> tuple[TableRef, TimeTravel, dict[str, str | None]]:
     """The table in a folder, whose path may end in a version, a time, or folders of partitions.
 
-    Beside it the version that is meant, and the partition, by column; empty for the whole table. Raises
-    `TimeTravelTwiceError`, and `InvalidOptionError` where the table has no such partition column.
+    Also returns the version to read, and the values of partition columns in the path, which are empty for the whole
+    table. Raises `TimeTravelTwiceError`, and `InvalidOptionError` where the table has no such partition column.
     """
     table = table_at(session, path, options)
     if table.delta_log.snapshots.latest_or_none() is not None:
@@ -65,7 +65,7 @@ def read(table: TableRef, travel: TimeTravel = NEWEST, *, declared: StructType |
 
 
 def snapshot_of(table: TableRef, travel: TimeTravel) -> Snapshot:
-    """The version meant. Raises `NotADeltaTableError`, and typed errors for versions there are not."""
+    """The version to read. Raises `NotADeltaTableError`, and typed errors for versions that do not exist."""
     newest = table.latest()
     if travel.version is not None:
         return table.delta_log.snapshots.at_version(travel.version)
@@ -78,7 +78,7 @@ def snapshot_of(table: TableRef, travel: TimeTravel) -> Snapshot:
 def scan_request(
     table: TableRef, snapshot: Snapshot, *, time_travel: bool = False, with_positions: bool = False
 ) -> ScanRequest:
-    """What an engine needs to read all live files of `snapshot`.
+    """The request for an engine to read all live files of `snapshot`.
 
     Raises `ReservedColumnsError` and `ReadWithoutColumnsError`.
     """
@@ -109,10 +109,10 @@ def scan_request(
 
 
 def time_travel_of(options: Mapping[str, str]) -> TimeTravel:
-    """What a reader's options say. Raises `InvalidOptionError`, also for a name that is nearly that of an option."""
+    """The version that a reader's options name. Raises `InvalidOptionError`, also for a misspelled option."""
     check_names(options)
-    given = {key.lower(): value for key, value in options.items()}
-    version, timestamp = given.get("versionasof"), given.get("timestampasof")
+    values = {key.lower(): value for key, value in options.items()}
+    version, timestamp = values.get("versionasof"), values.get("timestampasof")
     if version is not None and timestamp is not None:
         problem = "give either versionAsOf or timestampAsOf"
         raise InvalidOptionError(option="versionAsOf", value=version, problem=problem)
@@ -120,7 +120,7 @@ def time_travel_of(options: Mapping[str, str]) -> TimeTravel:
 
 
 def parse_version(text: str) -> int:
-    """A version as written in an option or after VERSION AS OF."""
+    """The version that an option or VERSION AS OF names. Raises `InvalidOptionError`."""
     if not re.fullmatch(r"\d{1,19}", text.strip()):
         raise InvalidOptionError(option="versionAsOf", value=text, problem="a version is a whole number, 0 or more")
     return int(text)
@@ -128,12 +128,12 @@ def parse_version(text: str) -> int:
 
 def check_declared(table: TableRef, snapshot: Snapshot, declared: StructType | str) -> None:
     """Raises `InvalidOptionError` for a schema other than the table's."""
-    wanted = declared if isinstance(declared, StructType) else _parsed(declared)
+    schema = declared if isinstance(declared, StructType) else _parsed(declared)
     actual = visible_schema(snapshot.schema)
-    if wanted.fieldNames() != actual.fieldNames() or not same_type(visible_schema(wanted), actual):
+    if schema.fieldNames() != actual.fieldNames() or not same_type(visible_schema(schema), actual):
         own = f"{table.label} has its own schema, {actual.simpleString()}"
         problem = f"{own}; leave the schema out and select the columns you want"
-        raise InvalidOptionError(option="schema", value=wanted.simpleString(), problem=problem)
+        raise InvalidOptionError(option="schema", value=schema.simpleString(), problem=problem)
 
 
 def _parsed(ddl: str) -> StructType:
@@ -143,14 +143,14 @@ def _parsed(ddl: str) -> StructType:
 
 
 def equals_partition(frame: DataFrame, table: TableRef, column: str, value: str | None) -> Column:
-    """Whether a row is of the partition that a folder's name says. Raises `InvalidOptionError`."""
+    """The condition that a row is in the partition of a folder `column=value`. Raises `InvalidOptionError`."""
     snapshot = table.latest()
     name = partition_column(table, column, value)
     return frame[f"`{name}`"].eqNullSafe(F.lit(value).cast(snapshot.schema[name].dataType))
 
 
 def partition_column(table: TableRef, column: str, value: str | None) -> str:
-    """The partition column that a folder `column=value` is of. Raises `InvalidOptionError`."""
+    """The partition column of a folder `column=value`, as the table spells it. Raises `InvalidOptionError`."""
     snapshot = table.latest()
     names = {name.lower(): name for name in snapshot.partition_columns}
     if column.lower() not in names:

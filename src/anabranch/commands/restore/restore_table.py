@@ -1,6 +1,6 @@
-"""RESTORE: the table becomes what it was at an older version, as a new version.
+"""RESTORE: a new version has the contents of an older one.
 
-What that takes is worked out from the file tables of both versions, without a Spark job. See
+The files to add and to remove follow from the file tables of both versions, without a Spark job. See
 docs/design/restore-and-clone.md for the races.
 """
 
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.catalog_registration import register_if_changed
-from anabranch.commands.dml.statement import check_may_change_rows, executed_again
+from anabranch.commands.dml.statement import check_may_change_rows, run_with_conflict_retries
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.restore.restore_definition import restored_definition
@@ -52,25 +52,25 @@ from anabranch.transaction.rows.deletion_vector_actions import removal
 from anabranch.transaction.statement_retry import Attempt
 from anabranch.transaction.transaction import Transaction
 
-# Which files lead from one version to another, and whether they are still there. No Spark, and no object a file.
+# The files that differ between two versions, and whether they exist. No Spark, and no Python object for each file.
 
 
 LISTED_FROM = 256
-"""So many files and more are looked up in a listing of the table, fewer one by one."""
+"""From this number of files on they are looked up in a listing of the table, otherwise one by one."""
 _AT_ONCE = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileDifference:
-    """What has to leave and to come so that the files of one version become those of another.
+    """The files to remove and to add so that a table has those of another version.
 
-    A logical file is a path and a vector: a file whose vector differs leaves and comes.
+    A logical file is a path and a vector: a file whose vector differs is removed and added.
     """
 
     leaving: pa.Array
-    """By row of the files there are: True for those that the other version has not."""
+    """For every current file, whether the other version lacks it."""
     coming: pa.Array
-    """By row of the other version's files: True for those that are not there."""
+    """For every file of the other version, whether the table lacks it."""
 
     @property
     def num_leaving(self) -> int:
@@ -78,21 +78,21 @@ class FileDifference:
 
 
 def file_difference(now: LiveFiles, then: LiveFiles) -> FileDifference:
-    """From `now` to `then`."""
+    """The difference from `now` to `then`."""
     ours, theirs = (logical_keys(files.columns("path", "deletion_vector")) for files in (now, then))
     return FileDifference(leaving=_not_in(ours, theirs), coming=_not_in(theirs, ours))
 
 
 def missing_files(store: LogStore, files: pa.Table) -> list[str]:
-    """Data files and vector files of these live files that the store has not, in plain text, sorted.
+    """The plain paths, sorted, of data files and vector files that do not exist.
 
-    Raises `UnsafePathError` for a file outside of where the table may reach, `StorageError`.
+    Raises `UnsafePathError` for a file outside of the folders that are allowed, `StorageError`.
     """
-    places = allowed_prefixes_of(store)
-    wanted = decode_path_column(files["path"], table_root=store.root, allowed_prefixes=places)
+    folders = allowed_prefixes_of(store)
+    wanted = decode_path_column(files["path"], table_root=store.root, allowed_prefixes=folders)
     vectors = files["deletion_vector"].drop_null().to_pylist()
     named = {
-        vector_path(DeletionVectorDescriptor(**vector), table_root=store.root, allowed_prefixes=places)
+        vector_path(DeletionVectorDescriptor(**vector), table_root=store.root, allowed_prefixes=folders)
         for vector in vectors
         if vector["storage_type"] != "i"
     }
@@ -102,11 +102,11 @@ def missing_files(store: LogStore, files: pa.Table) -> list[str]:
         wanted = wanted.filter(_not_in(wanted, listed))
     if not len(wanted):
         return []
-    # What a listing lacks is asked for by name: files outside the table are in none.
+    # Files that the listing lacks are looked up by path, since it has none outside the table.
     paths: list[str] = sorted(wanted.to_pylist())
     with concurrent.futures.ThreadPoolExecutor(min(_AT_ONCE, len(paths)), thread_name_prefix="restore") as pool:
-        there = list(pool.map(lambda path: store.head(path) is not None, paths))
-    return [path for path, found in zip(paths, there, strict=True) if not found]
+        existence = list(pool.map(lambda path: store.head(path) is not None, paths))
+    return [path for path, exists in zip(paths, existence, strict=True) if not exists]
 
 
 def _not_in(keys: pa.Array | pa.ChunkedArray, others: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -118,7 +118,7 @@ IGNORE_MISSING_SETTING = "spark.sql.files.ignoreMissingFiles"
 DOWNGRADE_SETTING = "spark.databricks.delta.restore.protocolDowngradeAllowed"
 RETENTION_SETTING = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 EXAMPLES_MAX = 5
-"""Missing files that a message names."""
+"""How many missing files a message names."""
 RESULT = StructType(
     [
         StructField(name, LongType())
@@ -136,7 +136,7 @@ RESULT = StructType(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a RESTORE did."""
+    """The commit of a RESTORE and its metrics."""
 
     committed: CommittedVersion
     metrics: Mapping[str, int]
@@ -145,7 +145,7 @@ class Restored:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PreparedRestore:
-    """All of a RESTORE but its commit."""
+    """A RESTORE that is ready to be committed."""
 
     transaction: Transaction
     now: Snapshot
@@ -155,7 +155,7 @@ class PreparedRestore:
     metrics: Mapping[str, int]
 
     def commit(self, attempt: Attempt = Attempt()) -> Restored:  # noqa: B008 - a frozen value
-        """Land it. Raises `DeltaConcurrentModificationException` behind whoever changed the table meanwhile."""
+        """Commit it. Raises `DeltaConcurrentModificationException` where another commit changed the table first."""
         committed = self.transaction.commit(
             [*self.description, *self.files],
             deleted_rows=self._rows_leaving(),
@@ -166,56 +166,56 @@ class PreparedRestore:
         return Restored(committed=committed, metrics=self.metrics)
 
     def _rows_leaving(self) -> dict[FileKey, None]:
-        """Files that go with all their rows, wherever an OPTIMIZE may have moved these; not those that come back."""
+        """Files whose rows are all removed, also if an OPTIMIZE has moved them; without files that are added again."""
         coming = {action.path for action in self.files if isinstance(action, AddFile)}
         removes = (action for action in self.files if isinstance(action, RemoveFile))
         return {remove.key: None for remove in removes if remove.path not in coming}
 
     def _conflict_with(self, commit: Commit) -> str | None:
-        """What a commit that landed first did, if the rules for rows would not tell that it stands in the way."""
+        """Why a winner is a conflict, in words, where the rules for rows would not find it."""
         winner = Winner(commit=commit)
         if winner.describes_table:
             return "it changed how the table is described, and so does RESTORE"
         if not winner.files or self._is_judged_by_rows(winner):
             return None
-        return "it changed files of the table that RESTORE goes back on"
+        return "it changed files of the table that RESTORE replaces"
 
     def _is_judged_by_rows(self, winner: Winner) -> bool:
-        """Whether the rules for rows decide rightly: for these RESTORE is a statement that reads all of the table."""
+        """Whether the rules for rows are right for this winner: for them RESTORE reads the whole table."""
         if not self.description:
             return True
-        # Rows that a winner only rearranged are as they were, but the new files were written by the schema that goes.
+        # A winner that only rearranged rows changed none, but its files have the schema that RESTORE replaces.
         return winner.changes_data and any(isinstance(action, Metadata) for action in self.description)
 
 
 def restore(table: TableRef, travel: TimeTravel) -> Restored | None:
-    """Make the table what it was; None where it is at that version.
+    """Restore the table to an older version; None where it is at that version.
 
-    Raises the errors of time travel for versions that are not there, `RestoreFilesMissingError`,
-    `RestoreBeyondRetentionError`, `AppendOnlyTableError`, and the errors of `errors.conflicts` and `errors.commits`.
+    Raises the errors of time travel for versions that do not exist, `RestoreFilesMissingError`,
+    `RestoreBeyondRetentionError`, `AppendOnlyTableError`, and the errors of `errors.commits`.
     """
 
     def run(attempt: Attempt) -> Restored | None:
         prepared = prepare_restore(table, travel)
         return None if prepared is None else prepared.commit(attempt)
 
-    restored = executed_again(table, run, None)
+    restored = run_with_conflict_retries(table, run, None)
     if restored is not None:
         register_if_changed(table, restored.committed)
     return restored
 
 
 def restore_frame(table: TableRef, travel: TimeTravel) -> DataFrame:
-    """As `restore`. The result is Delta's: one row of sizes and numbers of files, none where nothing had to be done."""
+    """Do the same as `restore`. The result is Delta's: one row of numbers, or no row where nothing was restored."""
     restored = restore(table, travel)
     rows = [] if restored is None else [tuple(restored.metrics.values())]
     return table.session.spark.createDataFrame(rows, RESULT)
 
 
 def prepare_restore(table: TableRef, travel: TimeTravel) -> PreparedRestore | None:
-    """All of `restore` but the commit; None where the table is at that version."""
+    """Prepare a RESTORE for its commit; None where the table is at that version."""
     now = table.latest()
-    with _told_as_restore():
+    with _errors_of_restore():
         version, timestamp = _version(table, travel)
         if version == now.version:
             return None
@@ -240,7 +240,7 @@ def prepare_restore(table: TableRef, travel: TimeTravel) -> PreparedRestore | No
 def planned_restore(
     transaction: Transaction, then: Snapshot, difference: FileDifference, *, may_downgrade: bool, now_ms: int
 ) -> PreparedRestore:
-    """What makes the version that the transaction reads into `then`."""
+    """The RESTORE from the version that the transaction reads to `then`."""
     now = transaction.snapshot
     assert now is not None, "there is a table"
     transaction.record_whole_table()
@@ -267,25 +267,25 @@ def planned_restore(
 
 
 @contextlib.contextmanager
-def _told_as_restore() -> Iterator[None]:
-    """Delta tells of the same refusals by other conditions here than where rows are read."""
+def _errors_of_restore() -> Iterator[None]:
+    """Replaces errors of time travel by those of RESTORE: Delta has other conditions here than for reads."""
     try:
         yield
     except VersionNotFoundError as error:
-        raise _same(RestoreVersionNotFoundError, error) from None
+        raise _as_kind(RestoreVersionNotFoundError, error) from None
     except TimestampEarlierThanFirstCommitError as error:
-        raise _same(RestoreTimestampEarlierError, error) from None
+        raise _as_kind(RestoreTimestampEarlierError, error) from None
     except TimestampAfterLatestCommitError as error:
-        raise _same(RestoreTimestampAfterLatestError, error) from None
+        raise _as_kind(RestoreTimestampAfterLatestError, error) from None
 
 
-def _same(kind: type[DeltaAnalysisError], error: DeltaAnalysisError) -> DeltaAnalysisError:
+def _as_kind(kind: type[DeltaAnalysisError], error: DeltaAnalysisError) -> DeltaAnalysisError:
     return kind(**{field.name: getattr(error, field.name) for field in dataclasses.fields(error)})
 
 
 def _version(table: TableRef, travel: TimeTravel) -> tuple[int, str | None]:
-    """The version meant, and how the history tells of the time that was given."""
-    assert not travel.is_newest, "RESTORE says where to"
+    """The version to restore, and the timestamp of the statement in the form of the history."""
+    assert not travel.is_newest, "RESTORE names a version or a timestamp"
     if travel.version is not None:
         return travel.version, None
     assert travel.timestamp is not None
@@ -297,7 +297,7 @@ def _version(table: TableRef, travel: TimeTravel) -> tuple[int, str | None]:
 
 
 def _check_retention(table: TableRef, now: Snapshot, then: Snapshot) -> None:
-    """A VACUUM that runs now looks at the version there is, by which it may take files so old that come back here."""
+    """Raises `RestoreBeyondRetentionError`: a VACUUM that runs now may delete files of so old a version."""
     if not table.session.flag(RETENTION_SETTING, default=True):
         return
     retention_ms = now.properties.deleted_file_retention_ms

@@ -1,4 +1,4 @@
-"""Whether rows that come back have the ids that they had: not where these may be other rows' by now. See "Row IDs"."""
+"""Whether restored rows keep their old row ids: not where other rows may have got them since. See "Row IDs"."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _ENABLED = "delta.enableRowTracking"
 Configuration = dict[str, str | None]
 
 
-def numbers_go_on(now: Snapshot, then: Snapshot) -> bool:
-    """Whether ids are counted on from where they were at `then`.
+def ids_continue(now: Snapshot, then: Snapshot) -> bool:
+    """Whether row ids were assigned without interruption since `then`.
 
-    Where row tracking was dropped meanwhile they are counted anew, if at all: then the files of both versions have
-    other ids, or the high-water mark is below what it was.
+    Where row tracking was dropped meanwhile, they start again from 0: then the files of both versions have different
+    ids, or the high-water mark is lower than at `then`.
     """
     if not supported(then.protocol, ROW_TRACKING_FEATURE):
         return True
@@ -33,17 +33,17 @@ def numbers_go_on(now: Snapshot, then: Snapshot) -> bool:
 def with_row_tracking_of(
     now: Snapshot, then: Snapshot, restored: Mapping[str, str | None], *, go_on: bool
 ) -> Configuration:
-    """The properties, with the columns that keep the ids of the rows that come back.
+    """The properties, with the columns that hold the ids of restored rows.
 
-    Row tracking that has been dropped stays off, as there are rows without ids: it can be turned on again.
+    Row tracking that was dropped stays off, since rows without ids exist. It can be turned on again.
     """
     before, after = now.metadata.configuration, then.metadata.configuration
     chosen = after if go_on and all(after.get(name) is not None for name in _COLUMNS) else before
     named = {name: chosen[name] for name in _COLUMNS if chosen.get(name) is not None}
-    found = {name: value for name, value in restored.items() if name not in _COLUMNS} | named
+    properties = {name: value for name, value in restored.items() if name not in _COLUMNS} | named
     if then.properties.row_tracking_enabled and (len(named) < len(_COLUMNS) or _some_lack_ids(now)):
-        found[_ENABLED] = "false"
-    return found
+        properties[_ENABLED] = "false"
+    return properties
 
 
 def _mark(snapshot: Snapshot) -> int:
@@ -51,12 +51,12 @@ def _mark(snapshot: Snapshot) -> int:
 
 
 def _have_the_same_ids(now: Snapshot, then: Snapshot) -> bool:
-    """Whether each file of both that had ids at `then` has them still."""
-    keys, others = (logical_keys(each.files.columns("path", "deletion_vector")) for each in (then, now))
-    first, still = (each.files.columns("base_row_id")["base_row_id"] for each in (then, now))
-    places = pc.index_in(keys, value_set=others)
-    concerned = pc.and_(pc.is_valid(places), pc.is_valid(first))
-    kept = pc.fill_null(pc.equal(first, pc.take(still, places)), fill_value=False)
+    """Whether all files that are in both versions and had ids at `then` have the same ids now."""
+    keys, others = (logical_keys(version.files.columns("path", "deletion_vector")) for version in (then, now))
+    first, still = (version.files.columns("base_row_id")["base_row_id"] for version in (then, now))
+    positions = pc.index_in(keys, value_set=others)
+    concerned = pc.and_(pc.is_valid(positions), pc.is_valid(first))
+    kept = pc.fill_null(pc.equal(first, pc.take(still, positions)), fill_value=False)
     return bool(pc.all(pc.or_(pc.invert(concerned), kept), min_count=0).as_py())
 
 

@@ -1,4 +1,4 @@
-"""Which files of a table must stay, whatever else VACUUM decides."""
+"""The files of a table that VACUUM must never delete."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ NOTHING = pa.nulls(0, pa.string())
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NeededFiles:
-    """What a version of the table names: its files, those of tombstones that are kept, and the vectors of both."""
+    """The files that a version needs: its own, those of tombstones within the retention, and the vectors of both."""
 
     paths: pa.Array
     """Plain, from the table's root, in the form of `folded`."""
     names_elsewhere: pa.Array
-    """Last segments of paths that lead out of the table's folder, in the same form."""
+    """The file names of paths outside the table's folder, in the same form."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, removed_from_ms: int, besides: pa.Array = NOTHING) -> NeededFiles:
-        """What `snapshot` names; tombstones count where the file was removed at this time or later.
+        """The files that `snapshot` needs, and tombstones of files removed at this time or later.
 
-        `besides` are plain paths of the table that must stay, too.
+        `besides` are plain paths of the table that are needed, too.
 
-        Raises `UnsafePathError` and `DeletionVectorDescriptorError` for names nobody can make sense of: then nobody
-        can say, either, which files they mean.
+        Raises `UnsafePathError` and `DeletionVectorDescriptorError` for paths that cannot be read: it is unknown which
+        files they mean.
         """
         live = snapshot.files.columns("path", "deletion_vector")
         kept = snapshot.tombstones(after_ms=removed_from_ms - 1).select(["path", "deletion_vector"])
@@ -47,10 +47,10 @@ class NeededFiles:
         return cls(paths=folded(pa.concat_arrays(inside)), names_elsewhere=folded(names))
 
     def among(self, paths: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Which of these plain paths must stay.
+        """Which of these plain paths are needed.
 
-        A path that leads elsewhere may still mean a file here, by a link, a mount or another name of the storage. So a
-        file with the name of one that is needed elsewhere stays, too.
+        A path outside the table may still be a file inside it, by a link, a mount or another name of the storage. So
+        files with the name of one that is needed outside are kept, too.
         """
         alike = folded(paths)
         needed = pc.is_in(alike, value_set=self.paths)
@@ -60,7 +60,7 @@ class NeededFiles:
 
 
 def folded(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The paths in one letter case and one Unicode form: on some disks names that differ in these are one file."""
+    """The paths in one letter case and one Unicode form: some disks treat names that differ in these as one file."""
     if pc.all(pc.string_is_ascii(paths)).as_py() in {True, None}:
         return pc.ascii_lower(paths)
     return pc.utf8_lower(pc.utf8_normalize(paths, "NFC"))
@@ -72,7 +72,7 @@ def last_segments(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArr
 
 
 def _data_files(uris: pa.ChunkedArray, table_root: str) -> tuple[pa.Array, pa.Array]:
-    """Plain paths inside the table; URIs of those elsewhere, decoded no further than their names need."""
+    """Plain paths inside the table; URIs of those outside, decoded for their names."""
     text = pa.array([], pa.string()) if not len(uris) else uris.combine_chunks().cast(pa.string())
     plain = relative_path_column(text, table_root=table_root)
     outside = text.filter(pc.is_null(plain))
@@ -88,5 +88,5 @@ def _vector_files(vectors: pa.ChunkedArray, table_root: str) -> tuple[pa.Array, 
 
 
 def _decoded(uris: pa.Array) -> pa.Array:
-    """The names may be escaped; `/` never is."""
+    """The URIs with unescaped names; `/` is never escaped."""
     return pa.array([unquote(uri) for uri in uris.to_pylist()], pa.string())

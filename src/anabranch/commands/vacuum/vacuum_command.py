@@ -1,4 +1,4 @@
-"""VACUUM: files that no version within the retention needs are deleted."""
+"""VACUUM deletes files that no version within the retention needs. docs/design/vacuum.md explains why it is safe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from anabranch.commands.vacuum.vacuum_listing import (
     files_of_folder,
     files_of_inventory,
     inventory_of,
-    newest_of_each,
+    newest_by_path,
 )
 from anabranch.commands.vacuum.vacuum_lite import CommitWindow, files_of_log, removed_within, write_hint
 from anabranch.commands.vacuum.vacuum_plan import Cleared, VacuumPlan, clear, plan_vacuum
@@ -41,24 +41,21 @@ from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
 
-# One VACUUM, from the newest version to the last empty directory. Why it is safe: docs/design/vacuum.md.
-
-
 LOGGER = logging.getLogger("anabranch.vacuum")
 ATTEMPTS_MAX = 5
-"""How often a note in the history is tried behind commits that change the table's description."""
+"""How often START or END is committed again after conflicts with commits that change the table's metadata."""
 
 
 class VacuumTarget(Protocol):
-    """The table, as `TableRef` has it."""
+    """The part of `TableRef` that VACUUM needs."""
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The name of the table in messages."""
 
     @property
     def delta_log(self) -> DeltaLog:
-        """Where it is."""
+        """The log of the table."""
 
     def latest(self) -> Snapshot:
         """The newest version."""
@@ -69,7 +66,7 @@ class VacuumTarget(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VacuumJob:
-    """What is asked for, of which table, and by which clock."""
+    """The table, the options of the statement, the settings and the clock."""
 
     target: VacuumTarget
     settings: VacuumSettings
@@ -80,13 +77,13 @@ class VacuumJob:
     retention_hours: float | None = None
     """None: the table decides, by `delta.deletedFileRetentionDuration`."""
     inventory: Callable[[], Inventory] | None = None
-    """A listing that somebody else has made."""
+    """A listing of the folder from elsewhere; None: VACUUM lists it."""
     dry_run: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Vacuumed:
-    """What was deleted, or would be."""
+    """The plan of a VACUUM and, except for a dry run, its result."""
 
     plan: VacuumPlan
     cleared: Cleared | None
@@ -95,12 +92,12 @@ class Vacuumed:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Work:
-    """One VACUUM, decided and not begun."""
+    """One VACUUM whose version and cut-off are decided."""
 
     job: VacuumJob
     snapshot: Snapshot
-    given_ms: int | None
-    """The retention that was asked for."""
+    requested_ms: int | None
+    """The retention of the statement; None where it has none."""
     cutoff_ms: int
 
     @property
@@ -113,72 +110,74 @@ class _Work:
 
 
 def run_vacuum(job: VacuumJob) -> Vacuumed:
-    """Delete what neither the newest version needs nor any tombstone that is younger than the retention.
+    """Delete the files that neither the newest version nor a tombstone within the retention needs.
 
-    Its two commits change nothing: behind START files go, and END says that no more will. Raises the errors of
-    `errors.vacuum`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a failure, between any of its
-    steps, the table is whole, and VACUUM can be run again.
+    Its two commits, START before the first deletion and END after the last, change nothing. Raises the errors of
+    `errors.maintenance`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a failure between any of its
+    steps the table is intact, and VACUUM can be run again.
     """
-    work = _decided(job)
-    listed = _listed(work)
+    work = _decide(job)
+    listed = _list_files(work)
     plan = plan_vacuum(listed, _needed(work, work.snapshot), cutoff_ms=work.cutoff_ms)
-    _tell(work, plan)
+    _log_plan(work, plan)
     if job.dry_run:
         return Vacuumed(plan=plan, cleared=None)
-    begun = _note_start(work, plan)
+    begun = _commit_start(work, plan)
     if begun is None or begun.version > work.snapshot.version + 1:
-        # Others have committed since; RESTORE may have brought back what was to go.
+        # There are other commits before START, and a RESTORE among them may need files of the plan again.
         plan = plan_vacuum(listed, _needed(work, work.target.latest()), cutoff_ms=work.cutoff_ms)
-    cleared = _cleared(work, plan)
+    cleared = _delete(work, plan)
     if job.inventory is None:
-        write_hint(work.target.delta_log.store, _reached(work))
+        write_hint(work.target.delta_log.store, _reached_version(work))
     return Vacuumed(plan=plan, cleared=cleared)
 
 
-def _decided(job: VacuumJob) -> _Work:
+def _decide(job: VacuumJob) -> _Work:
     label = job.target.label
     if job.lite and job.inventory is not None:
         raise VacuumModeError(table=label, clauses="LITE and USING INVENTORY")
     snapshot = job.target.latest()
-    # A feature of writers that we do not know may have files of its own in the folder.
+    # An unknown writer feature may keep files of its own in the folder.
     check_writable(snapshot.protocol, table=label)
     least_ms = snapshot.properties.deleted_file_retention_ms
-    given_ms = retention_ms(job.retention_hours, table=label, least_ms=least_ms, checks=job.settings.checks_retention)
+    requested_ms = retention_ms(
+        job.retention_hours, table=label, least_ms=least_ms, checks=job.settings.checks_retention
+    )
     now_ms = job.clock.now_ms()
     if not job.dry_run:
         now_ms = min(now_ms, _storage_time_ms(job, snapshot))
-    cutoff_ms = now_ms - (least_ms if given_ms is None else given_ms)
-    return _Work(job=job, snapshot=snapshot, given_ms=given_ms, cutoff_ms=cutoff_ms)
+    cutoff_ms = now_ms - (least_ms if requested_ms is None else requested_ms)
+    return _Work(job=job, snapshot=snapshot, requested_ms=requested_ms, cutoff_ms=cutoff_ms)
 
 
-def _listed(work: _Work) -> pa.Table:
+def _list_files(work: _Work) -> pa.Table:
     hiding, store = Hiding.of(work.snapshot), work.target.delta_log.store
     if work.job.inventory is not None:
         return files_of_inventory(work.job.inventory(), hiding)
     if work.is_lite:
         window = CommitWindow.of(store, work.snapshot, cutoff_ms=work.cutoff_ms)
-        return newest_of_each(hiding.shown(files_of_log(store, window, table=work.target.label)))
+        return newest_by_path(hiding.shown(files_of_log(store, window, table=work.target.label)))
     return files_of_folder(store, hiding)
 
 
 def _needed(work: _Work, snapshot: Snapshot) -> NeededFiles:
-    if work.given_ms is None or work.given_ms <= snapshot.properties.deleted_file_retention_ms:
+    if work.requested_ms is None or work.requested_ms <= snapshot.properties.deleted_file_retention_ms:
         return NeededFiles.of(snapshot, removed_from_ms=work.cutoff_ms)
     store = work.target.delta_log.store
     window = CommitWindow.of(store, snapshot, cutoff_ms=work.cutoff_ms)
     return NeededFiles.of(snapshot, removed_from_ms=work.cutoff_ms, besides=removed_within(store, window))
 
 
-def _reached(work: _Work) -> int | None:
-    """Up to which version a later LITE need not look. An old commit that cannot be read is no reason to fail now."""
+def _reached_version(work: _Work) -> int | None:
+    """The version after which a later LITE can start. A commit that cannot be read is logged and raises nothing."""
     try:
         return CommitWindow.of(work.target.delta_log.store, work.snapshot, cutoff_ms=work.cutoff_ms).expired_upto
     except DeltaError:
-        LOGGER.warning("%s: the next VACUUM LITE begins with the oldest commit", work.target.label, exc_info=True)
+        LOGGER.warning("%s: the next VACUUM LITE starts with the oldest commit", work.target.label, exc_info=True)
         return None
 
 
-def _cleared(work: _Work, plan: VacuumPlan) -> Cleared:
+def _delete(work: _Work, plan: VacuumPlan) -> Cleared:
     cleared = None
     try:
         cleared = clear(
@@ -189,7 +188,7 @@ def _cleared(work: _Work, plan: VacuumPlan) -> Cleared:
             table=work.target.label,
         )
     finally:
-        _note_end(work, plan, cleared)
+        _commit_end(work, plan, cleared)
     LOGGER.info(
         "%s: VACUUM deleted %d files and directories, and %d directories that became empty",
         work.target.label,
@@ -199,31 +198,33 @@ def _cleared(work: _Work, plan: VacuumPlan) -> Cleared:
     return cleared
 
 
-def _note_start(work: _Work, plan: VacuumPlan) -> CommittedVersion | None:
-    """The commit that says what is about to go; None where the history is not to tell."""
+def _commit_start(work: _Work, plan: VacuumPlan) -> CommittedVersion | None:
+    """The START commit, with the number of files to delete; None where VACUUM is not logged."""
     if not work.job.settings.logs:
         return None
     parameters: dict[str, Any] = {
         "retentionCheckEnabled": work.job.settings.checks_retention,
         "defaultRetentionMillis": work.snapshot.properties.deleted_file_retention_ms,
-        "specifiedRetentionMillis": work.given_ms,
+        "specifiedRetentionMillis": work.requested_ms,
     }
     metrics = {
         "numFilesToDelete": len(plan.files) + len(plan.empty_directories),
         "sizeOfDataToDelete": plan.size_bytes,
     }
     try:
-        return _note(work, Operation(name="VACUUM START", parameters=parameters), metrics, snapshot=work.snapshot)
+        return _commit_empty(
+            work, Operation(name="VACUUM START", parameters=parameters), metrics, snapshot=work.snapshot
+        )
     except StorageError:
-        if work.given_ms is not None and work.given_ms < work.snapshot.properties.deleted_file_retention_ms:
+        if work.requested_ms is not None and work.requested_ms < work.snapshot.properties.deleted_file_retention_ms:
             raise
-        # A disk that is full is emptied by nothing else.
-        LOGGER.warning("%s: the history does not tell that VACUUM began", work.target.label, exc_info=True)
+        # On a full disk only VACUUM can free space.
+        LOGGER.warning("%s: VACUUM started, but the history could not record it", work.target.label, exc_info=True)
         return None
 
 
-def _note_end(work: _Work, plan: VacuumPlan, cleared: Cleared | None) -> None:
-    """What was deleted is gone, whether the history can tell or not."""
+def _commit_end(work: _Work, plan: VacuumPlan, cleared: Cleared | None) -> None:
+    """Commit END. A failure is only logged: the files are deleted."""
     if not work.job.settings.logs:
         return
     status, metrics = "FAILED", dict[str, int]()
@@ -231,12 +232,18 @@ def _note_end(work: _Work, plan: VacuumPlan, cleared: Cleared | None) -> None:
         status = "COMPLETED"
         metrics = {"numDeletedFiles": cleared.num_files, "numVacuumedDirectories": plan.num_directories}
     try:
-        _note(work, Operation(name="VACUUM END", parameters={"status": status}), metrics, snapshot=work.target.latest())
+        _commit_empty(
+            work, Operation(name="VACUUM END", parameters={"status": status}), metrics, snapshot=work.target.latest()
+        )
     except DeltaError:
-        LOGGER.warning("%s: the history does not tell that VACUUM ended: %s", work.target.label, status, exc_info=True)
+        LOGGER.warning(
+            "%s: VACUUM ended (%s), but the history could not record it", work.target.label, status, exc_info=True
+        )
 
 
-def _note(work: _Work, operation: Operation, metrics: dict[str, int], *, snapshot: Snapshot) -> CommittedVersion:
+def _commit_empty(
+    work: _Work, operation: Operation, metrics: dict[str, int], *, snapshot: Snapshot
+) -> CommittedVersion:
     """A commit that changes nothing. Raises as a commit does."""
     for _ in range(ATTEMPTS_MAX - 1):
         with suppress(DeltaConcurrentModificationException):
@@ -246,9 +253,9 @@ def _note(work: _Work, operation: Operation, metrics: dict[str, int], *, snapsho
 
 
 def _storage_time_ms(job: VacuumJob, snapshot: Snapshot) -> int:
-    """The time by the clock that also stamps the files. Ours may be ahead of it, and young files would look old.
+    """The time by the clock of the storage, which stamps files. If ours is ahead of it, young files would look old.
 
-    Where no file can be made to ask it, as on a full disk, the time of the newest version.
+    It is read from a new file; where none can be written, as on a full disk, it is the time of the newest version.
     """
     store = job.target.delta_log.store
     path = f"{LOG_DIRECTORY}/{TEMPORARY_PREFIX}{random_uuid(job.random)}.clock"
@@ -257,15 +264,15 @@ def _storage_time_ms(job: VacuumJob, snapshot: Snapshot) -> int:
     except StorageError:
         return snapshot.segment.modified_ms
     try:
-        found = store.head(path)
+        file = store.head(path)
     finally:
-        # Of no harm where it stays: no listing shows it, and local stores sweep it up one day.
+        # A file that stays is harmless: no listing shows it, and local stores delete it later.
         with suppress(StorageError):
             store.delete(path)
-    return job.clock.now_ms() if found is None else found.modified_ms
+    return job.clock.now_ms() if file is None else file.modified_ms
 
 
-def _tell(work: _Work, plan: VacuumPlan) -> None:
+def _log_plan(work: _Work, plan: VacuumPlan) -> None:
     LOGGER.info(
         "%s: VACUUM %s found %d files (%d bytes) and %d empty directories to delete%s",
         work.target.label,
@@ -282,19 +289,19 @@ RESULT = StructType([StructField("path", StringType())])
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VacuumRequest:
-    """What a user asks for."""
+    """The options of a VACUUM statement."""
 
     lite: bool | None = None
     """None: the session decides."""
     retention_hours: float | None = None
     """None: the table decides, by `delta.deletedFileRetentionDuration`."""
     inventory: DataFrame | None = None
-    """A listing that somebody else has made."""
+    """A listing of the folder from elsewhere; None: VACUUM lists it."""
     dry_run: bool = False
 
 
 def vacuum(table: TableRef, request: VacuumRequest) -> Vacuumed:
-    """Delete what nobody needs. Raises as `run_vacuum`, `InventorySchemaError` and `InvalidOptionError`."""
+    """Delete files that are not needed. Raises as `run_vacuum`, `InventorySchemaError` and `InvalidOptionError`."""
     inventory = request.inventory
     return run_vacuum(
         VacuumJob(
@@ -311,12 +318,12 @@ def vacuum(table: TableRef, request: VacuumRequest) -> Vacuumed:
 
 
 def vacuum_frame(table: TableRef, request: VacuumRequest) -> DataFrame:
-    """As `vacuum`. The result is Delta's: a dry run has a row `path` for each file, else there is one of the table."""
+    """Do the same as `vacuum`. The result is Delta's: the paths of a dry run, otherwise the path of the table."""
     done, root = vacuum(table, request), file_root(table.path)
     paths = [f"{root.rstrip('/')}/{path}" for path in done.plan.paths] if request.dry_run else [root]
     return table.session.spark.createDataFrame(pa.table({"path": pa.array(paths, pa.string())}), RESULT)
 
 
 def nothing(table: TableRef) -> DataFrame:
-    """No rows and no columns, as `DeltaTable.vacuum` gives back."""
+    """A frame without rows and columns, which `DeltaTable.vacuum` returns."""
     return table.session.spark.createDataFrame([], StructType([]))

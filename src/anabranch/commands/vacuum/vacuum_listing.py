@@ -1,4 +1,4 @@
-"""What VACUUM finds in the folder of a table, or in an inventory of it, and what of that is nobody else's."""
+"""The files in the folder of a table, or in an inventory of it, that VACUUM may delete."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _FORMATS = "delta.universalFormat.enabledFormats"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Hiding:
-    """Which names of files and directories are hidden. What is hidden stays, with all below it.
+    """The names of hidden files and directories, which VACUUM leaves with all below them.
 
-    Names that begin with `_` or `.` are: the log, and what other programs keep in a table's folder. Not hidden are
-    the change data feed, indexes of files, and folders of partitions such as `_c=1`, which begin so by chance.
+    Names that begin with `_` or `.` are hidden: the log, and files of other programs in the table's folder. Not hidden
+    are the change data feed, indexes of files, and folders of partitions such as `_c=1`.
     """
 
     partition_columns: frozenset[str]
@@ -42,7 +42,7 @@ class Hiding:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Hiding:
-        """As `snapshot` has it."""
+        """The hidden names for the columns and properties of `snapshot`."""
         return cls(
             partition_columns=frozenset({*snapshot.partition_columns, *snapshot.physical_partition_columns}),
             iceberg="iceberg" in (snapshot.properties.value(_FORMATS) or ()),
@@ -54,7 +54,7 @@ class Hiding:
         return tuple(f"{name}=" for name in names if name.startswith(("_", ".")))
 
     def hides(self, name: str) -> bool:
-        """Whether a file or directory of that name is hidden, wherever it lies."""
+        """Whether a file or directory of that name is hidden, in any folder."""
         if self.iceberg and name == ICEBERG_DIRECTORY:
             return True
         if not name.startswith(("_", ".")):
@@ -64,7 +64,7 @@ class Hiding:
         return not name.startswith(self._partition_prefixes)
 
     def shown(self, listed: pa.Table) -> pa.Table:
-        """The rows of `TREE_SCHEMA` that neither are hidden nor lie below what is."""
+        """The rows of `TREE_SCHEMA` that are not hidden and not below a hidden directory."""
         paths = listed["path"]
         suspicious = pc.match_substring_regex(paths, r"(?:^|/)[._]")
         if self.iceberg:
@@ -84,17 +84,18 @@ class Hiding:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Inventory:
-    """A listing that somebody else has made."""
+    """A listing of the table's folder that was not made by VACUUM."""
 
     rows: pa.Table
-    """The columns of `TREE_SCHEMA`, with complete, plain paths; anything may be null."""
+    """The columns of `TREE_SCHEMA`, with complete, plain paths. All values may be null."""
     roots: tuple[str, ...]
-    """What the paths of the table's files begin with, each with a `/` at its end."""
+    """The prefixes of the paths of the table's files, all with a `/` at the end."""
 
 
 def files_of_folder(store: LogStore, hiding: Hiding) -> pa.Table:
-    """All files and directories of the table's folder but the hidden ones, and those of other tables that lie in it:
-    `TREE_SCHEMA`. Raises `StorageError`.
+    """All files and directories of the table's folder, without hidden ones and those of other tables inside it.
+
+    The columns are those of `TREE_SCHEMA`. Raises `StorageError`.
     """
     tables, shown = set[str](), [TREE_SCHEMA.empty_table()]
 
@@ -111,9 +112,9 @@ def files_of_folder(store: LogStore, hiding: Hiding) -> pa.Table:
 
 
 def files_of_inventory(inventory: Inventory, hiding: Hiding) -> pa.Table:
-    """The same, from complete paths that somebody else has listed; of doubles the newest counts.
+    """The same, from an inventory with complete paths. Of several rows for one path the newest counts.
 
-    Paths below none of the roots, and such as no storage of ours would list, are nobody's concern.
+    Paths below none of the roots, and paths that our listing could not have, are left out.
     """
     listed = inventory.rows
     paths, within = listed["path"], pa.chunked_array([pa.nulls(len(listed), pa.string())])
@@ -127,27 +128,27 @@ def files_of_inventory(inventory: Inventory, hiding: Hiding) -> pa.Table:
     sizes = pc.fill_null(listed["size_bytes"], 0)
     columns = [plain, sizes, listed["modified_ms"], listed["is_directory"]]
     rows = pa.table(dict(zip(TREE_SCHEMA.names, columns, strict=True))).filter(usable)
-    return _without_tables(hiding.shown(newest_of_each(rows)), _tables_of(rows["path"]))
+    return _without_tables(hiding.shown(newest_by_path(rows)), _tables_of(rows["path"]))
 
 
-def newest_of_each(rows: pa.Table) -> pa.Table:
-    """Each path once, as it was last seen."""
+def newest_by_path(rows: pa.Table) -> pa.Table:
+    """The newest row for every path."""
     ordered = rows.select(TREE_SCHEMA.names).sort_by([("modified_ms", "descending")])
-    found = ordered.group_by("path", use_threads=False).aggregate(
+    newest = ordered.group_by("path", use_threads=False).aggregate(
         [(name, "first") for name in TREE_SCHEMA.names if name != "path"]
     )
-    named = {name: found[name if name == "path" else f"{name}_first"] for name in TREE_SCHEMA.names}
+    named = {name: newest[name if name == "path" else f"{name}_first"] for name in TREE_SCHEMA.names}
     return pa.table(named).cast(TREE_SCHEMA)
 
 
 def _tables_of(paths: pa.ChunkedArray) -> set[str]:
-    """Folders that have a log."""
+    """The folders that have a log."""
     logs = paths.filter(pc.match_substring_regex(paths, f"(?:^|/){LOG_DIRECTORY}/"))
     return set(pc.unique(pc.replace_substring_regex(logs, f"(?:^|/){LOG_DIRECTORY}/.*", "")).to_pylist())
 
 
 def _without_tables(listed: pa.Table, tables: set[str]) -> pa.Table:
-    """The log of another table says what of that one is needed, and nobody has read it."""
+    """The rows outside the folders of other tables, whose logs VACUUM does not read."""
     for folder in tables - {""}:
         theirs = pc.or_(pc.starts_with(listed["path"], f"{folder}/"), pc.equal(listed["path"], folder))
         listed = listed.filter(pc.invert(theirs))
@@ -158,7 +159,7 @@ def _quoted(text: str) -> str:
     return "".join(f"\\x{{{ord(character):x}}}" if not character.isalnum() else character for character in text)
 
 
-# A listing of the table's folder that somebody else has made, as storages offer them: `USING INVENTORY`.
+# `USING INVENTORY`: a listing of the table's folder, as storages offer them.
 
 
 INVENTORY_SCHEMA = StructType(
@@ -174,11 +175,11 @@ INVENTORY_SCHEMA = StructType(
 def inventory_of(table: TableRef, inventory: DataFrame) -> Inventory:
     """The rows below the table's folder.
 
-    Paths are complete and plain, as `file:/t/a b.parquet`. Other columns are passed over. Raises
+    Paths are complete and plain, as `file:/t/a b.parquet`. Other columns are ignored. Raises
     `InventorySchemaError`.
     """
-    given = {field.name: field.dataType for field in inventory.schema.fields}
-    if any(given.get(field.name) != field.dataType for field in INVENTORY_SCHEMA):
+    types = {field.name: field.dataType for field in inventory.schema.fields}
+    if any(types.get(field.name) != field.dataType for field in INVENTORY_SCHEMA):
         raise InventorySchemaError(
             table=table.label, found=_described(inventory.schema), expected=_described(INVENTORY_SCHEMA)
         )
@@ -190,7 +191,7 @@ def inventory_of(table: TableRef, inventory: DataFrame) -> Inventory:
 
 
 def _roots(path: str) -> tuple[str, ...]:
-    """What complete paths of the table's files begin with, longest first."""
+    """The prefixes of complete paths of the table's files, longest first."""
     root = path.rstrip("/")
     spellings = [file_root(root), root] if not root.startswith("/") else [f"file://{root}", f"file:{root}", root]
     return tuple(f"{spelling}/" for spelling in dict.fromkeys(spellings))

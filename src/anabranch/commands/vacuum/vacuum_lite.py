@@ -1,7 +1,7 @@
-"""What VACUUM LITE deletes: files that the log says were removed, so that nobody has to list the table's folder.
+"""The files that VACUUM LITE deletes: those that the log removed, without listing the table's folder.
 
-How far an earlier VACUUM has come is on record in `_delta_log/_last_vacuum_info`, which Delta reads and writes, too.
-It is a hint: without it all commits are read, and where they are gone LITE is refused.
+`_delta_log/_last_vacuum_info` records the version up to which an earlier VACUUM has worked; Delta reads and writes it,
+too. It is a hint: without it all commits are read, and if some are missing, LITE raises an error.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _REACHED: Final = "latestCommitVersionOutsideOfRetentionWindow"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CommitWindow:
-    """The commits that are left, and which of them have left the retention."""
+    """The commits in the log, and which of them are older than the retention."""
 
     commits: tuple[CommitFile, ...]
-    """Consecutive, the oldest first, up to the version looked at."""
+    """Consecutive commits, the oldest first, up to the version of the VACUUM."""
     expired_upto: int | None
-    """The newest that was current when the retention began; None where all are younger."""
+    """The version that was the newest at the start of the retention; None where all are younger."""
 
     @property
     def earliest(self) -> int:
@@ -68,17 +68,18 @@ class CommitWindow:
 
 
 def files_of_log(store: LogStore, window: CommitWindow, *, table: str) -> pa.Table:
-    """Files, vectors and change data that commits before the retention removed: `TREE_SCHEMA`, with the time of the
-    removal in the place of that of the file. A file may stand there more than once, and need not exist any more.
+    """Files, vectors and change data that commits before the retention removed, with the columns of `TREE_SCHEMA`.
 
-    Raises `VacuumLiteError` where commits are gone that no VACUUM has looked at; `CorruptCommitError`,
+    Times are those of the removal. A file may be in several rows, and may not exist any more.
+
+    Raises `VacuumLiteError` where commits are missing that no VACUUM has read; `CorruptCommitError`,
     `StorageError`, `UnsafePathError`, `DeletionVectorDescriptorError`.
     """
     if window.expired_upto is None:
         return TREE_SCHEMA.empty_table()
     reached = read_hint(store)
     if reached is not None and reached > window.commits[-1].version:
-        # From an earlier life of the table.
+        # The hint is from an earlier table in this folder.
         reached = None
     if window.earliest > 0 and (reached is None or reached + 1 < window.earliest):
         raise VacuumLiteError(table=table, earliest_version=window.earliest, vacuumed_upto=reached)
@@ -91,10 +92,10 @@ def files_of_log(store: LogStore, window: CommitWindow, *, table: str) -> pa.Tab
 
 
 def removed_within(store: LogStore, window: CommitWindow) -> pa.Array:
-    """Plain paths of what commits within the retention removed.
+    """The plain paths of files that commits within the retention removed.
 
-    A checkpoint forgets tombstones after `delta.deletedFileRetentionDuration`; who wants files kept longer than that
-    asks the commits. Raises as `files_of_log`, but for `VacuumLiteError`.
+    Checkpoints drop tombstones after `delta.deletedFileRetentionDuration`; to keep files for longer than that, the
+    commits are read. Raises as `files_of_log`, but for `VacuumLiteError`.
     """
     after = -1 if window.expired_upto is None else window.expired_upto
     commits = [commit for commit in window.commits if commit.version > after]
@@ -108,7 +109,7 @@ def removed_within(store: LogStore, window: CommitWindow) -> pa.Array:
 
 
 def read_hint(store: LogStore) -> int | None:
-    """The version that an earlier VACUUM has reached; None where nothing, or nothing legible, is on record."""
+    """The version that an earlier VACUUM has reached; None without a hint that can be read."""
     try:
         fields = json.loads(store.read(HINT_PATH, size_max=HINT_BYTES_MAX))
     except (FileMissingError, FileTooLargeError, ValueError, RecursionError):
@@ -119,7 +120,7 @@ def read_hint(store: LogStore) -> int | None:
 
 
 def write_hint(store: LogStore, reached: int | None) -> None:
-    """Put on record what VACUUM has reached. It is done by then: what fails here is logged."""
+    """Record the version that VACUUM has reached. A failure is logged: VACUUM itself is done."""
     fields = {} if reached is None else {_REACHED: reached}
     try:
         store.put(HINT_PATH, json.dumps(fields, separators=(",", ":")).encode())

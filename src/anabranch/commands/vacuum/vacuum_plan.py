@@ -1,4 +1,4 @@
-"""What goes: files that are old and that nobody needs, and directories that are empty then."""
+"""The plan of a VACUUM, and its deletion: old files that are not needed, and directories that are empty then."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from anabranch.storage.storage_paths import split_path
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VacuumPlan:
-    """What VACUUM deletes."""
+    """The files and directories that VACUUM deletes."""
 
     files: pa.Table
     """`TREE_SCHEMA`, by path."""
     empty_directories: tuple[str, ...] = ()
-    """Nothing was in them when they were listed. Deepest first."""
+    """Directories that were empty when they were listed. Deepest first."""
     emptied_directories: tuple[str, ...] = ()
-    """Nothing is in them once the files are gone. Deepest first."""
+    """Directories that are empty once the files are deleted. Deepest first."""
     num_directories: int = 0
-    """Of all that were listed, the table's own counted in."""
+    """The number of all directories, including that of the table."""
 
     @property
     def paths(self) -> list[str]:
-        """What a dry run names."""
+        """The paths that a dry run lists."""
         return [*self.files["path"].to_pylist(), *reversed(self.empty_directories)]
 
     @property
@@ -44,9 +44,9 @@ class VacuumPlan:
 
 
 def plan_vacuum(listed: pa.Table, needed: NeededFiles, *, cutoff_ms: int) -> VacuumPlan:
-    """Of what is listed (`TREE_SCHEMA`), all that is older than `cutoff_ms` and not needed.
+    """Plan the deletion of all listed files (`TREE_SCHEMA`) that are older than `cutoff_ms` and not needed.
 
-    A young file may belong to a commit that has yet to land, and a young directory to a file that has yet to come.
+    A younger file may be part of a commit that is still being made, and a younger directory may be about to get a file.
     """
     is_old = pc.less(listed["modified_ms"], cutoff_ms)
     is_file = pc.invert(listed["is_directory"])
@@ -57,59 +57,59 @@ def plan_vacuum(listed: pa.Table, needed: NeededFiles, *, cutoff_ms: int) -> Vac
     empty = _without_content(ages, removable, _directories_of(listed.filter(is_file)["path"]))
     stay = _directories_of(listed.filter(pc.and_(is_file, pc.invert(goes)))["path"]) if ages else set()
     emptied = _without_content(ages, removable, stay)
-    known = frozenset(empty)
+    empty_before = frozenset(empty)
     return VacuumPlan(
         files=listed.filter(goes).sort_by("path"),
         empty_directories=tuple(empty),
-        emptied_directories=tuple(path for path in emptied if path not in known),
+        emptied_directories=tuple(path for path in emptied if path not in empty_before),
         num_directories=len(ages) + 1,
     )
 
 
 def _directories_of(paths: pa.ChunkedArray) -> set[str]:
-    """Those in which the files lie, and all above these."""
-    found = set[str]()
+    """The directories of the files, and all directories above these."""
+    directories = set[str]()
     for directory in pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist():
         above = directory
-        while above and above not in found:
-            found.add(above)
+        while above and above not in directories:
+            directories.add(above)
             above = split_path(above)[0]
-    return found
+    return directories
 
 
 def _without_content(directories: Iterable[str], removable: set[str], with_files: set[str]) -> list[str]:
     """The removable directories that hold no file and no directory that stays, deepest first."""
-    stay, found = set(with_files), list[str]()
+    stay, empty = set(with_files), list[str]()
     for path in sorted(directories, key=lambda path: (path.count("/"), path), reverse=True):
         if path in removable and path not in stay:
-            found.append(path)
+            empty.append(path)
         else:
             stay.add(split_path(path)[0])
-    return found
+    return empty
 
 
-# What VACUUM has planned, deleted: in batches, several at a time.
+# The deletion: in batches, several at once.
 
 
 LOGGER = logging.getLogger("anabranch.vacuum")
 BATCH_FILES = 1000
-"""As many as object stores take in one request."""
+"""The limit of object stores for one request."""
 PROGRESS_MS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared:
-    """What is gone."""
+    """The numbers of deleted files and directories."""
 
     num_files: int
-    """Directories that were empty to begin with are counted in, as Delta does."""
+    """Deleted files and directories that were empty before, which Delta counts as files."""
     num_emptied_directories: int
 
 
 def clear(store: LogStore, plan: VacuumPlan, *, clock: Clock, threads: int, table: str) -> Cleared:
-    """Delete as planned. One failure does not keep it from the other files; many do.
+    """Delete as planned. After a failure it continues with other files; after many it stops.
 
-    Raises `VacuumIncompleteError`. Stopped anywhere, it has deleted nothing but what was to go, and may begin anew.
+    Raises `VacuumIncompleteError`. If it is stopped, VACUUM can be run again: only planned files are deleted.
     """
     deletion = delete_files(store, plan.files["path"], clock=clock, threads=threads, table=table)
     if deletion.failures:
@@ -123,8 +123,8 @@ def clear(store: LogStore, plan: VacuumPlan, *, clock: Clock, threads: int, tabl
 
 
 def delete_files(store: LogStore, paths: pa.ChunkedArray, *, clock: Clock, threads: int, table: str) -> Deletion:
-    """Delete files, telling from time to time how far it has come."""
-    done, told_ms = Deletion(), clock.now_ms()
+    """Delete files and log the progress from time to time."""
+    done, logged_ms = Deletion(), clock.now_ms()
     running: deque[Future[Deletion]] = deque()
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="anabranch-vacuum") as pool:
         try:
@@ -134,8 +134,8 @@ def delete_files(store: LogStore, paths: pa.ChunkedArray, *, clock: Clock, threa
                     done += running.popleft().result()
                 if len(done.failures) >= FAILURES_MAX:
                     break
-                if clock.now_ms() - told_ms >= PROGRESS_MS:
-                    told_ms = clock.now_ms()
+                if clock.now_ms() - logged_ms >= PROGRESS_MS:
+                    logged_ms = clock.now_ms()
                     LOGGER.info("%s: VACUUM has deleted %d of %d files", table, done.count, len(paths))
             while running:
                 done += running.popleft().result()
@@ -146,7 +146,7 @@ def delete_files(store: LogStore, paths: pa.ChunkedArray, *, clock: Clock, threa
 
 
 def _remove(store: LogStore, directory: str) -> bool:
-    """A directory that cannot be removed is in nobody's way."""
+    """Remove an empty directory. One that cannot be removed does no harm."""
     try:
         return store.remove_directory(directory)
     except StorageError:

@@ -1,4 +1,4 @@
-"""What decides how VACUUM works: Delta's settings, and the retention."""
+"""Delta's settings for VACUUM, and the retention."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class VacuumSettings:
 
     checks_retention: bool
     logs: bool
-    """Whether the history tells of it. Commits are safe on every storage, so it does unless the user objects."""
+    """Whether START and END are committed. Commits are safe on every storage, so this is the default."""
     lite: bool
-    """Whether VACUUM without a word is LITE."""
+    """Whether VACUUM is LITE where the statement says neither FULL nor LITE."""
     threads: int
-    """Requests for deletion at a time."""
+    """How many deletions run at once."""
 
     @classmethod
     def of(cls, session: DeltaSession) -> VacuumSettings:
@@ -46,7 +46,7 @@ class VacuumSettings:
 
 
 def retention_ms(hours: float | None, *, table: str, least_ms: int, checks: bool) -> int | None:
-    """The retention that was asked for, in milliseconds; None where that was left to the table, which has `least_ms`.
+    """The retention of the statement in milliseconds; None where it has none. That of the table is `least_ms`.
 
     Raises `NegativeRetentionError`, `RetentionTooShortError`.
     """
@@ -54,14 +54,14 @@ def retention_ms(hours: float | None, *, table: str, least_ms: int, checks: bool
         return None
     if math.isnan(hours) or hours < 0:
         raise NegativeRetentionError(table=table, given=f"{hours:g}")
-    given_ms = RETENTION_MS_MAX if hours * HOUR_MS > RETENTION_MS_MAX else round(hours * HOUR_MS)
-    if checks and given_ms < least_ms:
-        raise RetentionTooShortError(table=table, given_ms=given_ms, least_ms=least_ms, setting=CHECK_SETTING)
-    return given_ms
+    requested_ms = RETENTION_MS_MAX if hours * HOUR_MS > RETENTION_MS_MAX else round(hours * HOUR_MS)
+    if checks and requested_ms < least_ms:
+        raise RetentionTooShortError(table=table, given_ms=requested_ms, least_ms=least_ms, setting=CHECK_SETTING)
+    return requested_ms
 
 
 def _threads(session: DeltaSession) -> int:
-    """One where parallel deletes are switched off; where nobody has said anything, a few."""
+    """The number of threads: one where parallel deletion is switched off, and a few without a setting."""
     if session.setting(PARALLEL_SETTING) is None:
         return THREADS_DEFAULT
     if not session.flag(PARALLEL_SETTING, default=False):

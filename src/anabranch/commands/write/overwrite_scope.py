@@ -1,4 +1,4 @@
-"""What an overwrite takes away: all rows, those of some partitions, or those that satisfy a condition."""
+"""The rows that an overwrite replaces: all rows, those of some partitions, or those that satisfy a condition."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pyspark.sql.types import StructField
 
 from anabranch.commands.dml.change_data import with_deletes_recorded
 from anabranch.commands.dml.row_deletion import RowChanges, delete_rows
-from anabranch.commands.dml.row_selection import record, rows_asked_for, select_rows
+from anabranch.commands.dml.row_selection import record_selection, select_rows, selected_rows
 from anabranch.commands.dml.statement import uses_vectors
-from anabranch.commands.dml.target_table import TargetRows, understand
+from anabranch.commands.dml.target_table import TargetRows, resolve_row_condition
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import WriteOptions
 from anabranch.errors.arguments import UnsupportedOperationError
@@ -38,7 +38,7 @@ from anabranch.transaction.transaction import Transaction
 
 NOTHING_REPLACED = RowChanges(removes=(), adds=(), deleted_rows={}, num_rows=None)
 PARTITIONS_NAMED_MAX = 200
-"""More partitions than these are not told apart when other commits are checked against ours."""
+"""With more partitions than these, the conflict checks take every partition for one that the overwrite replaces."""
 
 
 def replaced_rows(
@@ -48,7 +48,7 @@ def replaced_rows(
     options: WriteOptions,
     written: Sequence[AddFile],
 ) -> RowChanges:
-    """What the overwrite takes away; recorded as read, since it depends on what was there."""
+    """Remove what the overwrite replaces, and record it as read, as the result depends on it."""
     if options.replace_where is not None or options.replaced is not None:
         return _replaced_where(table, snapshot, transaction, options)
     now_ms = table.session.clock.now_ms()
@@ -61,43 +61,43 @@ def replaced_rows(
 
 
 def _replaced_where(table: TableRef, snapshot: Snapshot, transaction: Transaction, options: WriteOptions) -> RowChanges:
-    """The rows that satisfy the condition, found and taken out as DELETE does."""
+    """Delete the rows that satisfy the condition, as DELETE does."""
     condition, alias = options.replace_where, options.target_alias
     if options.replaced is not None:
         condition, alias = options.replaced.condition, options.replaced.alias
     assert condition is not None
-    asked = understand(table, snapshot, condition, alias=alias)
-    if asked.has_subquery and options.replaced is None:
+    resolved = resolve_row_condition(table, snapshot, condition, alias=alias)
+    if resolved.has_subquery and options.replaced is None:
         raise UnsupportedOperationError(
-            operation=f"replaceWhere with a subquery ({asked.text}), on {table.label},",
+            operation=f"replaceWhere with a subquery ({resolved.text}), on {table.label},",
             instead="Write its result into the condition, or use MERGE.",
         )
     target = TargetRows(table, snapshot, transaction.vectors, alias=alias)
     transaction.describe_rows = target.described
-    asking = select_rows(target, asked)
-    rows = rows_asked_for(target, asking)
+    selection = select_rows(target, resolved)
+    rows = selected_rows(target, selection)
     if options.data_change:
-        record(transaction, target, asking, rows)
+        record_selection(transaction, target, selection, rows)
         changes = delete_rows(target, rows, by_vectors=uses_vectors(snapshot))
         return with_deletes_recorded(target, rows, changes)
-    # The user's word that no row changes is about these files, written anew: others must leave them alone.
-    transaction.record_scan(asked.predicate, files=asking.candidates)
+    # The user says that no row changes, which holds only while no other commit changes these files.
+    transaction.record_scan(resolved.predicate, files=selection.candidates)
     return dataclasses.replace(delete_rows(target, rows, by_vectors=False), deleted_rows={})
 
 
 def _same_partitions(snapshot: Snapshot, written: Sequence[AddFile]) -> FileMask:
-    """The files that lie in a partition that one of the written files lies in."""
+    """The files of the partitions to which the written files belong."""
     columns = snapshot.physical_partition_columns
     wanted = {tuple(add.partition_values.get(name) for name in columns) for add in written}
     mask = np.zeros(snapshot.files.count, dtype=bool)
     for position, values in enumerate(snapshot.files.columns("partition_values")["partition_values"].to_pylist()):
-        found = dict(values)
-        mask[position] = tuple(found.get(name) or None for name in columns) in wanted
+        partition = dict(values)
+        mask[position] = tuple(partition.get(name) or None for name in columns) in wanted
     return mask
 
 
 def in_partitions(snapshot: Snapshot, written: Sequence[AddFile]) -> Predicate:
-    """Rows of the partitions that the written files lie in, in physical names; all rows where they are too many."""
+    """True for rows of the partitions of the written files, in physical names; for all rows where they are too many."""
     fields = [snapshot.physical_schema[name] for name in snapshot.physical_partition_columns]
     keys = {tuple(add.partition_values.get(field.name) for field in fields) for add in written}
     if len(keys) > PARTITIONS_NAMED_MAX:
@@ -123,6 +123,6 @@ def _has_value(field: StructField, text: str | None) -> Predicate:
 
 def _whole_files(snapshot: Snapshot, mask: FileMask, now_ms: int) -> RowChanges:
     removes = [removal(add, removed_at_ms=now_ms, data_change=True) for add in snapshot.files.to_actions(mask)]
-    # So the rows are found again where an OPTIMIZE has moved them meanwhile.
+    # With it the conflict checks find the rows again where an OPTIMIZE has moved them meanwhile.
     every_row: dict[FileKey, None] = {remove.key: None for remove in removes}
     return RowChanges(removes=tuple(removes), adds=(), deleted_rows=every_row, num_rows=None)

@@ -1,4 +1,4 @@
-"""REPLACE ON and REPLACE USING: rows of the table go for which a condition holds with one of the rows written."""
+"""REPLACE ON and REPLACE USING: a write replaces the rows of the table that match one of the written rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.commands.merge.merge_source import freeze
+from anabranch.commands.dml.statement import release
+from anabranch.commands.materialized_source import materialize
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import MatchCondition, ReplacedRows, SaveMode, WriteOptions
 from anabranch.errors.dml import (
@@ -33,41 +34,40 @@ from anabranch.spark.session.table_identifiers import quote
 _OLD, _NEW = "__anabranch_old", "__anabranch_new"
 
 ViewOf = Callable[[DataFrame], str]
-"""Gives a frame a name by which Spark finds it while the write lasts."""
+"""Registers a frame as a temporary view for the time of the write, and returns the name of the view."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceOn:
-    """A condition on rows of both."""
+    """A condition on rows of the table and written rows."""
 
     condition: MatchCondition | str
-    """To hand to Spark."""
+    """The condition as Spark takes it."""
     written: str
-    """As the user wrote it."""
+    """The condition as the user wrote it."""
     target_alias: str | None
     source_alias: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceUsing:
-    """Columns in which rows of both are equal; null equals nothing."""
+    """Columns in which rows of the table and written rows are equal; NULL equals nothing."""
 
     columns: tuple[str, ...]
     written: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Replacing:
-    """Rows that are evaluated once: those that decide are those that are written."""
+class ReplacingWrite:
+    """The rows of a write, which are evaluated once to choose the replaced rows and to be written."""
 
     rows: DataFrame
     options: WriteOptions
-    kept: tuple[CachedRows, ...]
+    cached: tuple[CachedRows, ...]
 
     def close(self) -> None:
-        """Let go of what Spark keeps."""
-        for rows in self.kept:
-            rows.release()
+        """Release the cached rows."""
+        release(self.cached)
 
 
 def replacing(
@@ -78,25 +78,25 @@ def replacing(
     *,
     view_of: ViewOf,
     renamed: Callable[[DataFrame], DataFrame] = lambda frame: frame,
-) -> Replacing:
-    """The rows, frozen, and how to write them; `renamed` gives them the names under which they are written.
+) -> ReplacingWrite:
+    """The rows, to be evaluated once, and the options to write them; `renamed` renames their columns for the write.
 
     Raises `UnknownReplaceUsingColumnError`.
     """
-    read = versions_read(rows, table.path)
-    frozen = freeze(rows)
-    named = renamed(frozen.frame)
+    versions = versions_read(rows, table.path)
+    source = materialize(rows)
+    named = renamed(source.frame)
     if isinstance(how, ReplaceOn):
-        replaced = _replaced_on(how, frozen.frame, view_of, read)
+        replaced = _replaced_on(how, source.frame, view_of, versions)
     else:
         _check_columns(how, "The query", named.columns)
         _check_columns(how, table.label, table.latest().schema.fieldNames())
-        replaced = _replaced_using(how, view_of(named), read)
-    chosen = dataclasses.replace(options, replaced=replaced, dynamic_partition_overwrite=False)
-    return Replacing(rows=named, options=chosen, kept=frozen.kept)
+        replaced = _replaced_using(how, view_of(named), versions)
+    resolved = dataclasses.replace(options, replaced=replaced, dynamic_partition_overwrite=False)
+    return ReplacingWrite(rows=named, options=resolved, cached=source.cached)
 
 
-def _replaced_on(how: ReplaceOn, rows: DataFrame, view_of: ViewOf, read: frozenset[int]) -> ReplacedRows:
+def _replaced_on(how: ReplaceOn, rows: DataFrame, view_of: ViewOf, versions: frozenset[int]) -> ReplacedRows:
     exists: Column | str
     if isinstance(how.condition, str):
         view = view_of(rows)
@@ -105,30 +105,35 @@ def _replaced_on(how: ReplaceOn, rows: DataFrame, view_of: ViewOf, read: frozens
     else:
         exists = how.condition.exists(rows, how.source_alias)
     return ReplacedRows(
-        condition=exists, alias=how.target_alias, told={"replaceOnCond": how.written}, versions_read=read
+        condition=exists,
+        alias=how.target_alias,
+        log_parameters={"replaceOnCond": how.written},
+        versions_read=versions,
     )
 
 
-def _replaced_using(how: ReplaceUsing, view: str, read: frozenset[int]) -> ReplacedRows:
-    equal = " AND ".join(f"{_NEW}.{quote(each)} = {_OLD}.{quote(each)}" for each in how.columns)
+def _replaced_using(how: ReplaceUsing, view: str, versions: frozenset[int]) -> ReplacedRows:
+    equal = " AND ".join(f"{_NEW}.{quote(column)} = {_OLD}.{quote(column)}" for column in how.columns)
     exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS {_NEW} WHERE {equal})"  # noqa: S608 - quoted names
-    told = {"replaceUsingCols": f"({how.written})"}
-    return ReplacedRows(condition=exists, alias=_OLD, told=told, versions_read=read)
+    parameters = {"replaceUsingCols": f"({how.written})"}
+    return ReplacedRows(condition=exists, alias=_OLD, log_parameters=parameters, versions_read=versions)
 
 
-def _check_columns(how: ReplaceUsing, owner: str, known: Sequence[str]) -> None:
+def _check_columns(how: ReplaceUsing, owner: str, columns: Sequence[str]) -> None:
+    """Raises `UnknownReplaceUsingColumnError` for a column that `owner`, which has these columns, lacks."""
     for column in how.columns:
-        if fold(column) not in map(fold, known):
-            raise UnknownReplaceUsingColumnError(table=owner, column=column, available=tuple(known))
+        if fold(column) not in map(fold, columns):
+            raise UnknownReplaceUsingColumnError(table=owner, column=column, available=tuple(columns))
 
 
 @contextlib.contextmanager
-def chosen_rows(
+def replacement_resolved(
     table: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> Iterator[tuple[DataFrame, WriteOptions]]:
-    """What a DataFrame writer writes, and how, with its options replaceOn and replaceUsing carried out.
+    """The rows of a DataFrame writer and its options, with replaceOn and replaceUsing resolved.
 
-    Raises `NotADeltaTableError` where there is no table yet, and the errors of `errors.replace_on`.
+    Raises `NotADeltaTableError` where there is no table yet, and the errors of replaceOn and replaceUsing
+    (`errors.dml`).
     """
     if not options.replaces_matches or options.mode is not SaveMode.OVERWRITE:
         yield frame, options
@@ -142,25 +147,26 @@ def chosen_rows(
         views.append(name)
         return name
 
-    how = _asked(table, snapshot, frame, options, api)
+    how = _replacement(table, snapshot, frame, options, api)
     names = snapshot.schema.fieldNames() if api is WriteApi.SQL_BY_POSITION else []
 
     def renamed(rows: DataFrame) -> DataFrame:
-        # INSERT … REPLACE USING speaks of the table's columns, whatever the query calls its own.
+        # The columns of INSERT … REPLACE USING are the table's, and those of the query are matched by position.
         return rows.toDF(*names) if len(names) == len(rows.columns) else rows
 
-    found = replacing(table, frame, how, options, view_of=view_of, renamed=renamed)
+    write = replacing(table, frame, how, options, view_of=view_of, renamed=renamed)
     try:
-        yield found.rows, found.options
+        yield write.rows, write.options
     finally:
-        found.close()
+        write.close()
         for name in views:
             table.session.spark.catalog.dropTempView(name)
 
 
-def _asked(
+def _replacement(
     table: TableRef, snapshot: Snapshot, frame: DataFrame, options: WriteOptions, api: WriteApi
 ) -> ReplaceOn | ReplaceUsing:
+    """The option that is set, checked."""
     if options.replace_on is not None:
         alias = alias_of_text(options.target_alias)
         _check_condition(table, snapshot, frame, options, alias)
@@ -172,18 +178,21 @@ def _asked(
         )
     how = ReplaceUsing(columns=options.replace_using_columns, written=str(options.replace_using))
     if api is WriteApi.INSERT_INTO:
-        _check_places(table, snapshot, frame, how)
+        _check_positions(table, snapshot, frame, how)
     return how
 
 
 def _check_condition(
     table: TableRef, snapshot: Snapshot, frame: DataFrame, options: WriteOptions, alias: str | None
 ) -> None:
-    """Every column of the condition must be one of the table's or of the rows', and not of both."""
+    """Check that every column of the condition is one of the table or of the rows, and not of both.
+
+    Raises `AmbiguousReplaceOnError`, `UnresolvedReplaceOnError`.
+    """
     written = str(options.replace_on)
     facts: dict[str, Any] = {"table": table.label, "predicate": written}
     if alias is not None and fold(alias) in map(fold, frame.columns):
-        # In a subquery a field of that column would go before a column of the table.
+        # In a subquery the name would mean a field of that column before it means a column of the table.
         reason = f"{alias} is the name of the table and of a column of the rows."
         raise AmbiguousReplaceOnError(**facts, reason=reason)
     target = empty_frame(table.session.spark, snapshot.schema, alias)
@@ -200,12 +209,15 @@ def _check_condition(
         raise
 
 
-def _check_places(table: TableRef, snapshot: Snapshot, frame: DataFrame, how: ReplaceUsing) -> None:
-    """Where columns are matched by position, those that decide must be the same ones by name."""
-    known = [fold(name) for name in snapshot.schema.fieldNames()]
-    given = [fold(name) for name in frame.columns]
+def _check_positions(table: TableRef, snapshot: Snapshot, frame: DataFrame, how: ReplaceUsing) -> None:
+    """Check that the columns are at the same positions in the table and the rows, which are matched by position.
+
+    Raises `MisalignedReplaceUsingError`.
+    """
+    in_table = [fold(name) for name in snapshot.schema.fieldNames()]
+    in_frame = [fold(name) for name in frame.columns]
     _check_columns(how, table.label, snapshot.schema.fieldNames())
     _check_columns(how, "The DataFrame", frame.columns)
-    misplaced = tuple(name for name in how.columns if known.index(fold(name)) != given.index(fold(name)))
+    misplaced = tuple(name for name in how.columns if in_table.index(fold(name)) != in_frame.index(fold(name)))
     if misplaced:
         raise MisalignedReplaceUsingError(table=table.label, columns=misplaced)

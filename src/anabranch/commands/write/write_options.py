@@ -5,52 +5,47 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 
 from anabranch.commands.option_names import check_names
+from anabranch.commands.write_settings import Settings, application_of
 from anabranch.errors.arguments import (
-    IdempotentWriteOptionsError,
     InvalidOptionError,
     OverwriteSchemaDynamicError,
     ReplaceWhereDynamicError,
 )
 from anabranch.errors.dml import FilterOverwriteError, IncompatibleOptionsError, PartitionOverwriteError
-from anabranch.protocol.value_text import LONG_MAX
 from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.session.session_settings import flag_of, parse_flag
-
-# The write options replaceOn and replaceUsing: what they say, and what they do not go with.
-
 
 ON, USING = "replaceOn", "replaceUsing"
 
 
-def check_replacement(given: Mapping[str, str], *, overwrites: bool) -> None:
-    """Whether the other options go with one of the two; `given` are all of them, their names in small letters.
+def check_replacement(values: Mapping[str, str], *, overwrites: bool) -> None:
+    """Check that the other options go with replaceOn or replaceUsing; `values` are all options by lower-case names.
 
-    Raises `IncompatibleOptionsError` and its kin, and `InvalidOptionError`.
+    Raises `IncompatibleOptionsError` and its subclasses, and `InvalidOptionError`.
     """
-    named = ON if ON.lower() in given else USING
-    if ON.lower() in given and USING.lower() in given:
+    named = ON if ON.lower() in values else USING
+    if ON.lower() in values and USING.lower() in values:
         raise IncompatibleOptionsError(option=ON, other=USING)
-    if "replacewhere" in given:
+    if "replacewhere" in values:
         raise FilterOverwriteError(option=named, other="replaceWhere")
-    if "partitionoverwritemode" in given:
+    if "partitionoverwritemode" in values:
         raise PartitionOverwriteError(option=named, other="partitionOverwriteMode")
-    if overwrites and flag_of(given, "overwriteSchema"):
-        problem = "rows that stay would have another schema than those that come"
+    if overwrites and flag_of(values, "overwriteSchema"):
+        problem = "rows that stay would have another schema than the new ones"
         raise IncompatibleOptionsError(option=named, other="overwriteSchema", problem=problem)
-    if not flag_of(given, "dataChange", default=True):
+    if not flag_of(values, "dataChange", default=True):
         problem = "rows that are replaced change"
         raise IncompatibleOptionsError(option=named, other="dataChange=false", problem=problem)
     if named == USING:
-        columns_listed(given[USING.lower()])
+        columns_listed(values[USING.lower()])
 
 
 def columns_listed(text: str) -> tuple[str, ...]:
-    """The columns that replaceUsing names, each once; backticks around a name are no part of it.
+    """The columns that replaceUsing names, without repetitions and without backticks around the names.
 
     Raises `InvalidOptionError`.
     """
@@ -67,12 +62,11 @@ def _plain_name(name: str) -> str:
 
 
 _SETTINGS = "spark.databricks.delta."
-_IDENTITY = ("txnappid", "txnversion")
 _PARQUET = ("compression", "parquet.")
 
 
 class SaveMode(enum.Enum):
-    """What happens to a table that exists."""
+    """What a write does with a table that exists."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -92,7 +86,7 @@ class SaveMode(enum.Enum):
 
     @property
     def delta_name(self) -> str:
-        """As `operationParameters.mode` spells it."""
+        """The mode as `operationParameters.mode` spells it."""
         return _DELTA_NAMES[self]
 
 
@@ -104,39 +98,33 @@ _DELTA_NAMES = {
 }
 
 
-class Settings(Protocol):
-    """The session's settings."""
-
-    def setting(self, key: str, default: str | None = None) -> str | None:
-        """The value of `key`, or `default`."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MatchCondition:
-    """A condition on rows of the table and those written, as Spark has read it."""
+    """A condition on rows of the table and written rows, as Spark has parsed it."""
 
     column: Column
-    """With names that are still to be resolved."""
+    """The condition with unresolved names."""
     exists: Callable[[DataFrame, str | None], Column]
-    """Whether one of these rows, by that alias, satisfies it."""
+    """The condition that one of these rows, which have that alias, satisfies it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacedRows:
-    """The rows of the table that a write replaces, by a condition that may ask for the rows written."""
+    """The rows of the table that a write replaces, by a condition that may read the written rows."""
 
     condition: Column | str
     alias: str | None
-    """What the condition calls the table."""
-    told: Mapping[str, str]
-    """For the log: what the user said, by the name that Delta has for it."""
+    """The name of the table in the condition."""
+    log_parameters: Mapping[str, str]
+    """The condition as the user wrote it, by its name in Delta's `operationParameters`."""
     versions_read: frozenset[int]
-    """The versions of the table that the rows written were made from, which are frozen and do not tell any more."""
+    """The versions of the table from which the written rows are made. They are evaluated once, so their plan does not
+    show it any more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How to write, whatever way the user said it."""
+    """The options of a write, from a DataFrame writer or from a statement."""
 
     mode: SaveMode
     partition_by: tuple[str, ...] = ()
@@ -145,32 +133,33 @@ class WriteOptions:
     merge_schema: bool = False
     overwrite_schema: bool = False
     replace_where: str | Column | None = None
-    """The condition on rows that the overwrite takes away."""
+    """The condition on rows that the overwrite replaces."""
     check_replace_where: bool = True
-    """Refuse rows that do not satisfy `replace_where`."""
+    """Whether rows that do not satisfy `replace_where` are refused."""
     replace_on: str | None = None
-    """A condition on rows of the table and those written, which says what an overwrite takes away."""
+    """The condition, on rows of the table and written rows, on rows that the overwrite replaces."""
     replace_on_read: MatchCondition | None = None
-    """The same, where Spark's parser has read it."""
+    """The same condition where Spark has parsed it."""
     replace_using: str | None = None
-    """Names of columns, with commas between them: equality in all of them says it."""
+    """Names of columns, separated by commas: an overwrite replaces the rows that equal a written row in all of them."""
     target_alias: RowNames = None
-    """What conditions call the table and its columns; or the columns by whose places those of the rows are meant."""
+    """The name of the table in conditions, or its columns as Spark has resolved them."""
     replaced: ReplacedRows | None = None
     dynamic_partition_overwrite: bool = False
     application: tuple[str, int] | None = None
     """Application id and version that make the write idempotent."""
     reads_target: bool = False
-    """The rows depend on all rows of the table, which their frame does not tell: so it is with a batch of a stream."""
+    """Whether the rows depend on all rows of the table although their frame does not show it, as those of a stream's
+    batch may."""
     user_metadata: str | None = None
     conflict_retries: str | None = None
-    """How often the write may be executed again after a conflict, as it was given."""
+    """How often the write may be executed again after a conflict, as the user wrote it."""
     max_records_per_file: int | None = None
     optimize_write: bool | None = None
-    """Whether rows are brought together before they are written; None leaves it to the session and the table."""
+    """Whether rows are shuffled to make fewer files; None leaves it to the session and the table."""
     data_change: bool = True
     table_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Options that start with `delta.`; they become properties of a new table."""
+    """Options that start with `delta.`, which become properties of a new table."""
     file_system: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Options that start with `fs.`, for this table's storage."""
     parquet: tuple[tuple[str, str], ...] = ()
@@ -185,73 +174,73 @@ class WriteOptions:
         cluster_by: tuple[str, ...],
         settings: Settings,
     ) -> WriteOptions:
-        """From what a DataFrame writer was told. Raises `InvalidOptionError` and `IncompatibleOptionsError`."""
+        """Parse the options of a DataFrame writer. Raises `InvalidOptionError` and `IncompatibleOptionsError`."""
         check_names(options)
-        given = {key.lower(): value for key, value in options.items()}
+        values = {key.lower(): value for key, value in options.items()}
         parsed = cls(
             mode=SaveMode.parse(mode),
             partition_by=tuple(map(_unquoted, partition_by)),
             cluster_by=tuple(map(_unquoted, cluster_by)),
-            path=given.get("path"),
+            path=values.get("path"),
             merge_schema=flag_of(
-                given, "mergeSchema", default=settings.setting(f"{_SETTINGS}schema.autoMerge.enabled") or False
+                values, "mergeSchema", default=settings.setting(f"{_SETTINGS}schema.autoMerge.enabled") or False
             ),
-            overwrite_schema=flag_of(given, "overwriteSchema"),
-            replace_where=given.get("replacewhere"),
-            replace_on=given.get("replaceon"),
-            replace_using=given.get("replaceusing"),
-            target_alias=given.get("targetalias"),
+            overwrite_schema=flag_of(values, "overwriteSchema"),
+            replace_where=values.get("replacewhere"),
+            replace_on=values.get("replaceon"),
+            replace_using=values.get("replaceusing"),
+            target_alias=values.get("targetalias"),
             check_replace_where=parse_flag(
                 "replaceWhere.constraintCheck.enabled",
                 settings.setting(f"{_SETTINGS}replaceWhere.constraintCheck.enabled", "true") or "true",
             ),
-            dynamic_partition_overwrite=_dynamic(given, settings),
-            application=application_of(given, settings),
-            user_metadata=given.get("usermetadata", settings.setting(f"{_SETTINGS}commitInfo.userMetadata")),
-            max_records_per_file=_max_records(given, settings),
-            conflict_retries=given.get("conflictretries"),
-            optimize_write=flag_of(given, "optimizeWrite") if "optimizewrite" in given else None,
-            data_change=flag_of(given, "dataChange", default=True),
+            dynamic_partition_overwrite=_dynamic(values, settings),
+            application=application_of(values, settings),
+            user_metadata=values.get("usermetadata", settings.setting(f"{_SETTINGS}commitInfo.userMetadata")),
+            max_records_per_file=_max_records(values, settings),
+            conflict_retries=values.get("conflictretries"),
+            optimize_write=flag_of(values, "optimizeWrite") if "optimizewrite" in values else None,
+            data_change=flag_of(values, "dataChange", default=True),
             table_properties={key: value for key, value in options.items() if key.lower().startswith("delta.")},
             file_system={key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))},
             parquet=tuple((key, value) for key, value in options.items() if key.lower().startswith(_PARQUET)),
         )
-        parsed._check(given, settings)
+        parsed._check(values, settings)
         if parsed.replaces_matches:
-            check_replacement(given, overwrites=parsed.mode is SaveMode.OVERWRITE)
+            check_replacement(values, overwrites=parsed.mode is SaveMode.OVERWRITE)
         return parsed
 
     @property
     def replaces_matches(self) -> bool:
-        """Whether rows of the table that match rows written go."""
+        """Whether the write replaces rows of the table that match written rows."""
         return self.replace_on is not None or self.replace_using is not None
 
     @property
     def replaces_schema(self) -> bool:
-        """Whether the table takes its columns from the rows: with a condition some rows stay, and so do the columns."""
+        """Whether the table takes its columns from the rows. With a condition some rows stay, and so do the columns."""
         return self.overwrite_schema and self.mode is SaveMode.OVERWRITE and self.replace_where is None
 
     def replaces_all_rows(self, partition_columns: Sequence[str]) -> bool:
-        """Whether no row stays that was in a table of these partitions."""
+        """Whether the write replaces all rows of a table with these partition columns."""
         some = self.replace_where is not None or self.replaced is not None
         by_partition = self.dynamic_partition_overwrite and bool(partition_columns)
         return self.mode is SaveMode.OVERWRITE and self.data_change and not some and not by_partition
 
     @property
     def replace_using_columns(self) -> tuple[str, ...]:
-        """The columns that `replace_using` names, each once. Raises `InvalidOptionError`."""
+        """The columns that `replace_using` names, without repetitions. Raises `InvalidOptionError`."""
         return columns_listed(self.replace_using or "")
 
-    def _check(self, given: Mapping[str, str], settings: Settings) -> None:
+    def _check(self, values: Mapping[str, str], settings: Settings) -> None:
         if self.replace_where is not None and self.mode is not SaveMode.OVERWRITE:
             problem = "replaceWhere goes with mode overwrite"
             raise InvalidOptionError(option="replaceWhere", value=str(self.replace_where), problem=problem)
-        explicit_dynamic = given.get("partitionoverwritemode", "").lower() == "dynamic"
+        explicit_dynamic = values.get("partitionoverwritemode", "").lower() == "dynamic"
         if self.replace_where is not None and explicit_dynamic:
             problem = "it and partitionOverwriteMode=dynamic both say what is overwritten; use one of them"
             raise ReplaceWhereDynamicError(option="replaceWhere", value=str(self.replace_where), problem=problem)
-        if self.replaces_schema and self.partition_by and _asks_for_partitions(given, settings):
-            # Without partitions the word has no meaning, and all rows go, as in Delta.
+        if self.replaces_schema and self.partition_by and _is_dynamic_mode(values, settings):
+            # Without partitions dynamic overwrite has no meaning, and all rows are replaced, as in Delta.
             problem = "the schema can only be overwritten together with all rows, not by partition"
             raise OverwriteSchemaDynamicError(option="overwriteSchema", value="true", problem=problem)
         if not self.data_change and self.mode is not SaveMode.OVERWRITE:
@@ -260,18 +249,18 @@ class WriteOptions:
 
 
 def _unquoted(name: str) -> str:
-    """The column that `partitionBy` means: Spark reads its arguments as SQL does, so odd names stand in backticks."""
+    """The column that `partitionBy` means. Spark parses its arguments as SQL, so that odd names need backticks."""
     quoted = len(name) > 2 and name.startswith("`") and name.endswith("`")
     return name[1:-1].replace("``", "`") if quoted else name
 
 
-def _dynamic(given: Mapping[str, str], settings: Settings) -> bool:
-    asked = _asks_for_partitions(given, settings)
-    return asked and "replacewhere" not in given and not flag_of(given, "overwriteSchema")
+def _dynamic(values: Mapping[str, str], settings: Settings) -> bool:
+    is_dynamic = _is_dynamic_mode(values, settings)
+    return is_dynamic and "replacewhere" not in values and not flag_of(values, "overwriteSchema")
 
 
-def _asks_for_partitions(given: Mapping[str, str], settings: Settings) -> bool:
-    value = given.get("partitionoverwritemode")
+def _is_dynamic_mode(values: Mapping[str, str], settings: Settings) -> bool:
+    value = values.get("partitionoverwritemode")
     if value is None:
         value = settings.setting("spark.sql.sources.partitionOverwriteMode", "static") or "static"
     if value.lower() not in {"static", "dynamic"}:
@@ -279,33 +268,8 @@ def _asks_for_partitions(given: Mapping[str, str], settings: Settings) -> bool:
     return value.lower() == "dynamic"
 
 
-def application_of(given: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
-    """The application, and which of its writes this is; options go before the session's settings.
-
-    Raises `InvalidOptionError`.
-    """
-    app_id, version = (given.get(key) for key in _IDENTITY)
-    if app_id is None and version is None:
-        app_id = settings.setting(f"{_SETTINGS}write.txnAppId")
-        version = settings.setting(f"{_SETTINGS}write.txnVersion")
-    if app_id is None and version is None:
-        return None
-    if app_id is None or version is None:
-        missing = "txnAppId" if app_id is None else "txnVersion"
-        problem = f"txnAppId and txnVersion make a write idempotent only together; {missing} is missing"
-        raise IdempotentWriteOptionsError(option="txnAppId", value=str(app_id), problem=problem)
-    try:
-        number = int(version)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= LONG_MAX or not app_id:
-        problem = f"it must be a whole number, from 0 to {LONG_MAX}"
-        raise IdempotentWriteOptionsError(option="txnVersion", value=version, problem=problem)
-    return app_id, number
-
-
-def _max_records(given: Mapping[str, str], settings: Settings) -> int | None:
-    value = given.get("maxrecordsperfile", settings.setting("spark.sql.files.maxRecordsPerFile", "0") or "0")
+def _max_records(values: Mapping[str, str], settings: Settings) -> int | None:
+    value = values.get("maxrecordsperfile", settings.setting("spark.sql.files.maxRecordsPerFile", "0") or "0")
     try:
         number = int(value)
     except ValueError:

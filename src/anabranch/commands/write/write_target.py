@@ -1,4 +1,4 @@
-"""What a table must be for a DataFrame to be written to it: as it is, grown, or with a new schema."""
+"""The table as it must be for a DataFrame to be written to it: unchanged, with more columns, or with a new schema."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import dataclasses
 
 from pyspark.sql.types import StructType
 
-from anabranch.commands.alter.column_usage import check_constraints_find_columns, check_types_unused
-from anabranch.commands.definition.clustering import check_clustering, clustering_left_behind
+from anabranch.commands.definition.clustering import check_clustering, clustering_removal
+from anabranch.commands.definition.column_usage import check_constraints_find_columns, check_types_unused
 from anabranch.commands.definition.table_definition import (
     ResolvedDefinition,
     TableDefinition,
@@ -17,31 +17,27 @@ from anabranch.commands.definition.table_definition import (
 )
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
+from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
 from anabranch.errors.alterations import ClusteringMismatchError
 from anabranch.protocol.actions import Action, Metadata
 from anabranch.protocol.iceberg_compat import compat_versions
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.casts import Casting
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.enforcement import WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.type_widening import Widening
 from anabranch.schema.write_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.session.delta_session import DeltaSession
-
-CASE_SENSITIVE_SETTING = "spark.sql.caseSensitive"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """The table as the commit will leave it, and the actions that make it so."""
+    """The table as it will be after the commit, and the actions that change it."""
 
     plan: WritePlan
     metadata: Metadata
     actions: tuple[Action, ...] = ()
-    """Protocol, metadata and domains that change; none for a table that stays as it is."""
+    """The new protocol, metadata and domains; none where nothing of the table itself changes."""
 
     @property
     def properties(self) -> TableProperties:
@@ -62,12 +58,12 @@ class WriteTarget:
         return (*(action for action in self.actions if not isinstance(action, Metadata)), metadata)
 
     def file_schema(self, table: str) -> StructType:
-        """The columns that rows are written with: all but those of void type, which files never hold."""
+        """The columns of the files: all but those of void type, which are never stored."""
         return without_void(parse_schema(self.metadata.schema_string, table))
 
 
 def new_target(table: TableRef, data: StructType, options: WriteOptions) -> WriteTarget:
-    """A table made for this data."""
+    """A new table for this data."""
     plan = plan_new_schema(data, table=table.label, constraints={}, partition_columns=options.partition_by)
     defined = define_table(
         TableDefinition(
@@ -91,9 +87,9 @@ def new_target(table: TableRef, data: StructType, options: WriteOptions) -> Writ
 def existing_target(
     table: TableRef, data: StructType, options: WriteOptions, api: WriteApi, snapshot: Snapshot
 ) -> WriteTarget:
-    """The table as it is, or as the options let it become.
+    """The table, changed as far as the options allow.
 
-    Raises `SchemaMismatchError` and its kin, `ColumnInUseError`.
+    Raises `SchemaMismatchError` and its subclasses, `ColumnInUseError`.
     """
     overwriting = options.mode is SaveMode.OVERWRITE
     rules = rules_for(
@@ -114,7 +110,7 @@ def existing_target(
         table=table.label,
         constraints=snapshot.properties.constraints,
         partition_columns=snapshot.partition_columns,
-        given_partitioning=options.partition_by,
+        requested_partitioning=options.partition_by,
     )
     defined = ResolvedDefinition(metadata=snapshot.metadata, protocol=snapshot.protocol)
     if plan.schema_changed:
@@ -141,14 +137,14 @@ def _with_schema(table: TableRef, options: WriteOptions, snapshot: Snapshot, pla
         label=table.label,
         source=table.session.random,
     )
-    unclustered = clustering_left_behind(snapshot, defined.metadata) if replaces else []
+    unclustered = clustering_removal(snapshot, defined.metadata) if replaces else []
     return dataclasses.replace(defined, domains=tuple(unclustered))
 
 
 def _clustered(
     table: TableRef, options: WriteOptions, snapshot: Snapshot, defined: ResolvedDefinition
 ) -> ResolvedDefinition:
-    """The table with the clustering that the writer names, which only an overwrite of all rows can change."""
+    """The table with the clustering columns of the writer, which only an overwrite of all rows can change."""
     try:
         check_clustering(options.cluster_by, snapshot, table=table.label)
         if not defined.domains:
@@ -157,19 +153,3 @@ def _clustered(
         if not options.replaces_all_rows(snapshot.partition_columns):
             raise
     return with_clustering(defined, options.cluster_by, label=table.label)
-
-
-def store_assignment(session: DeltaSession) -> Casting:
-    """What the session lets values become that have another type than their column."""
-    return Casting.parse(session.setting("spark.sql.storeAssignmentPolicy", "ANSI") or "ANSI")
-
-
-def automatic_widening(session: DeltaSession, snapshot: Snapshot) -> Widening:
-    """How far a write that may change the schema widens columns on its own."""
-    if not snapshot.properties.type_widening_enabled:
-        return Widening.NONE
-    setting = session.setting("spark.databricks.delta.typeWidening.allowAutomaticWidening", "same_family_type")
-    try:
-        return Widening((setting or "").lower())
-    except ValueError:
-        return Widening.SAME_FAMILY

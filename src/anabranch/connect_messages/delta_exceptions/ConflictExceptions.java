@@ -2,7 +2,7 @@ package io.delta.exceptions;
 
 /**
  * Under delta-spark's names, as its clients of Spark Connect find `delta.exceptions` by the names of the classes that a server
- * tells. They are ours, and built by `DeltaError.of`.
+ * sends. They are anabranch's, and built by `DeltaError.of`.
  */
 public class DeltaConcurrentModificationException extends delta.DeltaError {
   public DeltaConcurrentModificationException(String condition, String sqlState, String message, int number, String told) {

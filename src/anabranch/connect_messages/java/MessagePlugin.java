@@ -9,8 +9,8 @@ import org.sparkproject.connect.protobuf.Any;
 import org.sparkproject.connect.protobuf.InvalidProtocolBufferException;
 
 /**
- * Receives clients' messages about tables, which Spark passes on to plugins. They are parsed here, where protobuf is: Python gets
- * the fields of one as JSON, and Spark's own messages within it by their positions.
+ * Receives clients' messages about tables, which Spark passes on to plugins. They are parsed here, since Python may lack
+ * protobuf: it gets the fields of a message as JSON, and Spark's own messages in it by their positions.
  */
 public final class MessagePlugin implements RelationPlugin, CommandPlugin {
   public Optional transform(byte[] relation, SparkConnectPlanner planner) {

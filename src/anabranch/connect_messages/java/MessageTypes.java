@@ -19,7 +19,7 @@ import org.sparkproject.connect.protobuf.Message;
 
 /** The messages of `delta_connect.proto`. */
 public final class MessageTypes {
-  /** Of the messages' names in the file. */
+  /** The package of the messages in the file. */
   public static final String PACKAGE = "anabranch.connect.";
   private static final String PUBLISHED = "delta.connect.";
   private static final Set FAMILIES = new HashSet(Arrays.asList(new String[] {"DeltaRelation", "DeltaCommand"}));
@@ -42,7 +42,7 @@ public final class MessageTypes {
   }
 
   public static boolean isAboutTables(Any any) {
-    // Of another package of theirs, too: then it is refused by name.
+    // The name may be of another package of delta-spark: then the message is refused by name.
     return published(any).indexOf(PUBLISHED) >= 0;
   }
 

@@ -21,8 +21,9 @@ import org.sparkproject.connect.protobuf.InvalidProtocolBufferException;
 import org.sparkproject.connect.protobuf.Message;
 
 /**
- * Looks at what clients of Spark Connect ask before Spark does, where they are kept to the warehouse: functions in Python, Scala and
- * Java would run on the driver before any plan is there to be checked, and some sinks make their folder.
+ * Checks the requests of Spark Connect's clients before Spark executes them, while clients are restricted to the warehouse. Plans are
+ * checked too late for some of them: functions in Python, Scala and Java run on the driver, and some sinks create their folder, before
+ * there is a plan.
  */
 public final class ClientRequests implements ServerInterceptor {
   private static final Set REFUSED = new HashSet(Arrays.asList(new String[] {
@@ -31,39 +32,39 @@ public final class ClientRequests implements ServerInterceptor {
       "StreamingForeachFunction", "StreamingQueryListenerBusCommand", "StreamingQueryManagerCommand.StreamingQueryListenerCommand",
       "Plan.CompressedOperation", "PipelineCommand", "MlCommand", "MlRelation", "ExecuteExternalCommand"}));
   private static final String PACKAGE = "spark.connect.";
-  /** Rows that a client sends ahead of a plan, by their hash: the only artifacts that are no code and no file of a client's. */
+  /** The names of rows that a client sends ahead of a plan, by their hash. All other artifacts are code or a client's files. */
   private static final Pattern ROWS = Pattern.compile("cache/[0-9a-f]{64}");
-  /** Elements of messages about tables that are a path; what is a name or a path is looked at when the table is opened. */
+  /** Fields of messages about tables that hold a path. Fields that hold a name or a path are checked when the table is opened. */
   private static final Set PATHS = new HashSet(Arrays.asList(new String[] {"path", "location"}));
-  /** Elements of Spark's messages that name a format. */
+  /** Fields of Spark's messages that name a format. */
   private static final Set FORMATS = new HashSet(Arrays.asList(new String[] {"format", "source", "provider"}));
   private static final Set OPTIONS = new HashSet(Arrays.asList(new String[] {"options", "hadoop_conf"}));
-  /** A target, a source and what is below them; a client that nests more has the server read the same bytes again and again. */
+  /** Enough for a target, a source and the messages below them. Each level is parsed again, so deep nesting costs the server much time. */
   private static final int EXTENSIONS_MAX = 16;
 
   public ServerCall.Listener interceptCall(ServerCall call, Metadata headers, ServerCallHandler next) {
     ServerCall.Listener listener = next.startCall(call, headers);
-    return OnlyWarehouse.holds() ? new Looking(call, listener) : listener;
+    return WarehouseGuard.isActive() ? new CheckingListener(call, listener) : listener;
   }
 
-  /** Passes on what may be passed on. */
-  public static final class Looking extends ServerCall.Listener {
+  /** Passes on the messages that are allowed, and closes the call at the first one that is not. */
+  public static final class CheckingListener extends ServerCall.Listener {
     private final ServerCall call;
     private final ServerCall.Listener next;
-    private boolean over;
+    private boolean closed;
 
-    Looking(ServerCall call, ServerCall.Listener next) {
+    CheckingListener(ServerCall call, ServerCall.Listener next) {
       this.call = call;
       this.next = next;
     }
 
     public void onMessage(Object message) {
-      if (over) return;
+      if (closed) return;
       try {
-        if (message instanceof Message) look((Message) message, 0);
+        if (message instanceof Message) check((Message) message, 0);
       } catch (Exception refused) {
         if (!(refused instanceof DeltaAnalysisError)) Platform.throwException(refused);
-        over = true;
+        closed = true;
         call.close(Status.PERMISSION_DENIED.withDescription(refused.getMessage()), new Metadata());
         return;
       }
@@ -71,7 +72,7 @@ public final class ClientRequests implements ServerInterceptor {
     }
 
     public void onHalfClose() {
-      if (!over) next.onHalfClose();
+      if (!closed) next.onHalfClose();
     }
 
     public void onCancel() {
@@ -79,75 +80,75 @@ public final class ClientRequests implements ServerInterceptor {
     }
 
     public void onComplete() {
-      if (over) next.onCancel();
+      if (closed) next.onCancel();
       else next.onComplete();
     }
 
     public void onReady() {
-      if (!over) next.onReady();
+      if (!closed) next.onReady();
     }
   }
 
-  /** `extensions` is how many extensions of Spark Connect the message is within. */
-  private static void look(Message message, int extensions) {
+  /** Checks a message and those below it. `extensions` is the number of extensions of Spark Connect around it. */
+  private static void check(Message message, int extensions) {
     String kind = message.getDescriptorForType().getFullName();
     if (kind.equals("google.protobuf.Any")) {
-      look(contentOf(message, extensions), extensions + 1);
+      check(contentOf(message, extensions), extensions + 1);
       return;
     }
     boolean isOurs = kind.startsWith(MessageTypes.PACKAGE);
     if (!kind.startsWith(PACKAGE) && !isOurs) return;
     String name = isOurs ? kind : kind.substring(PACKAGE.length());
-    if (REFUSED.contains(name)) throw OnlyWarehouse.refused(name);
+    if (REFUSED.contains(name)) throw WarehouseGuard.refused(name);
     boolean isArtifact = name.startsWith("AddArtifactsRequest.");
     boolean isSetting = name.equals("ConfigRequest.Set");
-    if (name.equals("ConfigRequest.Unset")) lookAtUnset((List) message.getField(message.getDescriptorForType().findFieldByName("keys")));
-    for (Iterator each = message.getAllFields().entrySet().iterator(); each.hasNext();) {
-      Map.Entry field = (Map.Entry) each.next();
-      Descriptors.FieldDescriptor facts = (Descriptors.FieldDescriptor) field.getKey();
+    if (name.equals("ConfigRequest.Unset")) checkUnset((List) message.getField(message.getDescriptorForType().findFieldByName("keys")));
+    for (Iterator fields = message.getAllFields().entrySet().iterator(); fields.hasNext();) {
+      Map.Entry field = (Map.Entry) fields.next();
+      Descriptors.FieldDescriptor descriptor = (Descriptors.FieldDescriptor) field.getKey();
       Object value = field.getValue();
-      if (isArtifact && facts.getName().equals("name") && !ROWS.matcher((String) value).matches())
-        throw OnlyWarehouse.refused("the artifact " + value);
-      boolean isPath = isOurs ? PATHS.contains(facts.getName()) : facts.getName().equals("path");
-      if (isPath && value instanceof String) OnlyWarehouse.check((String) value);
-      if (!isOurs && FORMATS.contains(facts.getName()) && value instanceof String) FormatOptions.checkFormat((String) value);
+      if (isArtifact && descriptor.getName().equals("name") && !ROWS.matcher((String) value).matches())
+        throw WarehouseGuard.refused("the artifact " + value);
+      boolean isPath = isOurs ? PATHS.contains(descriptor.getName()) : descriptor.getName().equals("path");
+      if (isPath && value instanceof String) WarehouseGuard.check((String) value);
+      if (!isOurs && FORMATS.contains(descriptor.getName()) && value instanceof String) FormatOptions.checkFormat((String) value);
       if (!(value instanceof List)) {
-        if (value instanceof Message) look((Message) value, extensions);
+        if (value instanceof Message) check((Message) value, extensions);
         continue;
       }
-      for (Iterator part = ((List) value).iterator(); part.hasNext();) {
-        Object one = part.next();
-        if (!(one instanceof Message)) continue;
-        if (isSetting) lookAtSetting((Message) one);
-        else if (facts.isMapField()) lookAtEntry(facts.getName(), (Message) one, extensions);
-        else look((Message) one, extensions);
+      for (Iterator elements = ((List) value).iterator(); elements.hasNext();) {
+        Object element = elements.next();
+        if (!(element instanceof Message)) continue;
+        if (isSetting) checkSetting((Message) element);
+        else if (descriptor.isMapField()) checkEntry(descriptor.getName(), (Message) element, extensions);
+        else check((Message) element, extensions);
       }
     }
   }
 
-  /** Messages about tables are all that may be in an `Any`. */
+  /** The message in an `Any`. Only messages about tables are allowed there. */
   private static Message contentOf(Message any, int extensions) {
-    if (extensions >= EXTENSIONS_MAX) throw OnlyWarehouse.refused("extensions of Spark Connect within each other");
+    if (extensions >= EXTENSIONS_MAX) throw WarehouseGuard.refused("extensions of Spark Connect within each other");
     try {
       return MessageTypes.parse(Any.parseFrom(any.toByteString()));
     } catch (InvalidProtocolBufferException error) {
-      throw OnlyWarehouse.refused("an extension of Spark Connect");
+      throw WarehouseGuard.refused("an extension of Spark Connect");
     }
   }
 
-  private static void lookAtSetting(Message pair) {
+  private static void checkSetting(Message pair) {
     Object key = pair.getField(pair.getDescriptorForType().findFieldByName("key"));
     ClientSettings.check((String) key, (String) pair.getField(pair.getDescriptorForType().findFieldByName("value")));
   }
 
-  private static void lookAtUnset(List keys) {
-    for (Iterator each = keys.iterator(); each.hasNext();) ClientSettings.check((String) each.next(), null);
+  private static void checkUnset(List keys) {
+    for (Iterator key = keys.iterator(); key.hasNext();) ClientSettings.check((String) key.next(), null);
   }
 
-  private static void lookAtEntry(String field, Message entry, int extensions) {
+  private static void checkEntry(String field, Message entry, int extensions) {
     Object key = entry.getField(entry.getDescriptorForType().findFieldByName("key"));
     Object value = entry.getField(entry.getDescriptorForType().findFieldByName("value"));
-    if (value instanceof Message) look((Message) value, extensions);
+    if (value instanceof Message) check((Message) value, extensions);
     else if (field.equals("properties") && value instanceof String) FormatOptions.checkProperty((String) key, (String) value);
     else if (OPTIONS.contains(field) && value instanceof String) FormatOptions.check((String) key, (String) value);
   }

@@ -6,11 +6,11 @@ import java.util.Map;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.internal.SQLConf$;
 
-/** Which settings clients may have: those known to be about how rows are computed, read and shown, and none else. */
+/** The settings that clients may change: a list of those about how rows are computed, read and shown. */
 public final class ClientSettings {
-  /** Where data files of a table may be outside its folder. */
-  static final String PLACES = "spark.anabranch.allowedPathPrefixes";
-  /** Families of Spark's settings, without what is in REFUSED. */
+  /** The setting of the folders, outside the warehouse, that may hold data files of tables. */
+  static final String ALLOWED_PREFIXES = "spark.anabranch.allowedPathPrefixes";
+  /** Groups of Spark's settings; those that REFUSED matches are not allowed. */
   private static final Pattern ALLOWED = Pattern.compile("spark\\.databricks\\..*|spark\\.anabranch\\..*|spark\\.connect\\..*|hive\\.server2\\..*|pandas_on_spark\\..*"
       + "|spark\\.sql\\.(adaptive|addpartitioninbatch|allownamed.*|ansi|autobroadcastjointhreshold|avro|binaryoutputstyle"
       + "|broadcasttimeout|bucketing|cache|cartesianproductexec|casesensitive|cbo|charasvarchar|chunkbase64string|codegen"
@@ -31,40 +31,40 @@ public final class ClientSettings {
 
   private ClientSettings() {}
 
-  /** Throws where a client has set what it may not. */
+  /** Throws if the session has a setting that its client may not change. */
   public static void check(org.apache.spark.sql.classic.SparkSession session) {
     Map all = scala.jdk.javaapi.CollectionConverters.asJava(session.sessionState().conf().getAllConfs());
-    for (Iterator each = all.entrySet().iterator(); each.hasNext();) {
-      Map.Entry setting = (Map.Entry) each.next();
+    for (Iterator settings = all.entrySet().iterator(); settings.hasNext();) {
+      Map.Entry setting = (Map.Entry) settings.next();
       String key = (String) setting.getKey();
       Object value = setting.getValue();
-      if (OnlyWarehouse.isOurs(key) || isOfServer(session, key, value) || isDefault(key, value)) continue;
+      if (WarehouseGuard.isFileSetting(key) || isOfServer(session, key, value) || isDefault(key, value)) continue;
       if (key.equals("spark.sql.catalog.spark_catalog") && value.equals("delta.DeltaCatalog")) continue;
       if (!key.equals("spark.sql.warehouse.dir")) check(key, (String) value);
     }
   }
 
-  /** The driver's settings, and those of Hive that the server itself was started with. */
+  /** Whether the value comes from the driver's settings, or from those of Hive with which the server was started. */
   private static boolean isOfServer(org.apache.spark.sql.classic.SparkSession session, String key, Object value) {
     return value.equals(session.sparkContext().conf().get(key, null)) || value.equals(session.sparkContext().hadoopConfiguration().getRaw(key));
   }
 
-  /** Throws where a client may not set it to that value, or take it back where there is none. */
+  /** Throws if a client may not set the key to this value, or, with a null value, may not unset it. */
   public static void check(String key, String value) {
-    if (!isAllowed(key)) throw OnlyWarehouse.refused("the setting " + key);
-    // Spark puts in variables of the environment and properties of the JVM when it reads a setting.
-    if (value != null && value.indexOf("${") >= 0) throw OnlyWarehouse.refused("a variable in the value of the setting " + key);
+    if (!isAllowed(key)) throw WarehouseGuard.refused("the setting " + key);
+    // Spark substitutes variables of the environment and properties of the JVM when it reads a setting.
+    if (value != null && value.indexOf("${") >= 0) throw WarehouseGuard.refused("a variable in the value of the setting " + key);
   }
 
-  /** Streams bring with their checkpoint what they began with: classes of Spark's own among it. */
+  /** Whether the value is Spark's default. A stream restores all settings from its checkpoint, among them classes of Spark. */
   private static boolean isDefault(String key, Object value) {
     return !key.equals("spark.sql.variable.substitute") && SQLConf$.MODULE$.containsConfigKey(key) && value.equals(SQLConf$.MODULE$.getConfigEntry(key).defaultValueString());
   }
 
   private static boolean isAllowed(String key) {
-    String small = key.toLowerCase(Locale.ROOT);
-    if (REFUSED.matcher(small).matches() || OnlyWarehouse.isOurs(key)) return false;
-    // Variables of the client's own have no dot.
-    return key.indexOf('.') < 0 || ALLOWED.matcher(small).matches();
+    String lower = key.toLowerCase(Locale.ROOT);
+    if (REFUSED.matcher(lower).matches() || WarehouseGuard.isFileSetting(key)) return false;
+    // Names without a dot are the client's own variables.
+    return key.indexOf('.') < 0 || ALLOWED.matcher(lower).matches();
   }
 }

@@ -7,8 +7,8 @@ import java.util.Set;
 import java.util.regex.Pattern;
 
 /**
- * Formats, and what their options may say. Names are taken from lists: a format, a SerDe or a codec that is not known may be any
- * class of the driver's, and an option with a dot in its name may be a setting of Hadoop's.
+ * Formats and options that clients may use. Names are checked against lists: any other format, SerDe or codec may be the name of a
+ * class in the driver, and an option with a dot in its name may be a setting of Hadoop.
  */
 final class FormatOptions {
   private static final Set FORMATS = set(new String[] {
@@ -33,50 +33,50 @@ final class FormatOptions {
   private static final Set CODECS = set(new String[] {
       "", "none", "uncompressed", "bzip2", "deflate", "gzip", "lz4", "lz4_raw", "lz4raw", "lzo", "snappy", "zstd", "zstandard", "brotli", "xz", "zlib"});
   private static final Set CODEC_OPTIONS = set(new String[] {"compression", "codec", "parquet.compression", "parquet.compress", "orc.compress"});
-  /** Options with a dot that are no settings of Hadoop's, or harmless ones. */
+  /** Options with a dot in their name that are not settings of Hadoop, or are harmless ones. */
   private static final Pattern ALLOWED = Pattern.compile("delta\\..*|anabranch\\..*|spark\\.databricks\\..*|(field|line|colelction|collection|mapkey|escape)\\.delim"
       + "|serialization\\.(format|null\\.format|encoding|last\\.column\\.takes\\.rest)|timestamp\\.formats|skip\\.(header|footer)\\.line\\.count|input\\.regex"
       + "|output\\.format\\.string|avro\\.schema\\.(literal|url)|parquet\\.(compression|block\\.size|page\\.size|page\\.row\\.count\\.limit"
       + "|dictionary\\.page\\.size|enable\\.dictionary.*|writer\\.version|bloom\\.filter\\..*|column\\.index\\..*|compression\\.codec\\.zstd\\.level)"
       + "|orc\\.(compress|compress\\.size|stripe\\.size|row\\.index\\.stride|create\\.index|bloom\\.filter\\..*|column\\.encoding\\.direct)");
-  /** Properties of a table that Hive or Parquet take for settings of their own. */
-  private static final Pattern TAKEN = Pattern.compile("storage_handler|(.*\\.)?parquet\\..*|orc\\..*|avro\\..*|serialization\\..*|mapred.*|io\\..*");
+  /** Table properties that Hive or Parquet would read as their own settings. */
+  private static final Pattern SETTINGS_OF_OTHERS = Pattern.compile("storage_handler|(.*\\.)?parquet\\..*|orc\\..*|avro\\..*|serialization\\..*|mapred.*|io\\..*");
 
   private FormatOptions() {}
 
   static void checkFormat(String name) {
-    if (!FORMATS.contains(name.toLowerCase(Locale.ROOT))) throw OnlyWarehouse.refused("the format " + name);
+    if (!FORMATS.contains(name.toLowerCase(Locale.ROOT))) throw WarehouseGuard.refused("the format " + name);
   }
 
-  /** A SerDe, an input format or an output format. */
+  /** Throws unless clients may use the SerDe, input format or output format. */
   static void checkClass(String name) {
-    if (!CLASSES.contains(name)) throw OnlyWarehouse.refused("the class " + name);
+    if (!CLASSES.contains(name)) throw WarehouseGuard.refused("the class " + name);
   }
 
   static void checkStoredAs(String name) {
-    if (!STORED_AS.contains(name.toLowerCase(Locale.ROOT))) throw OnlyWarehouse.refused("the format " + name);
+    if (!STORED_AS.contains(name.toLowerCase(Locale.ROOT))) throw WarehouseGuard.refused("the format " + name);
   }
 
-  /** An option of a reader, a writer or a SerDe. */
+  /** Throws unless clients may use the option of a reader, a writer or a SerDe. */
   static void check(String key, String value) {
-    String small = key.toLowerCase(Locale.ROOT);
-    if (small.indexOf('.') >= 0 && (!ALLOWED.matcher(small).matches() || value.indexOf("${") >= 0)) throw OnlyWarehouse.refused("the option " + key);
-    if (CODEC_OPTIONS.contains(small) && !CODECS.contains(value.toLowerCase(Locale.ROOT))) throw OnlyWarehouse.refused("the codec " + value);
-    if (small.equals("inputformat") || small.equals("outputformat") || small.equals("serde")) checkClass(value);
-    if (small.equals("fileformat")) checkStoredAs(value);
-    if (PATHS.contains(small)) OnlyWarehouse.check(value);
-    // Sources of Spark's second kind get their paths as a list in JSON.
-    if (!small.equals("paths")) return;
+    String lower = key.toLowerCase(Locale.ROOT);
+    if (lower.indexOf('.') >= 0 && (!ALLOWED.matcher(lower).matches() || value.indexOf("${") >= 0)) throw WarehouseGuard.refused("the option " + key);
+    if (CODEC_OPTIONS.contains(lower) && !CODECS.contains(value.toLowerCase(Locale.ROOT))) throw WarehouseGuard.refused("the codec " + value);
+    if (lower.equals("inputformat") || lower.equals("outputformat") || lower.equals("serde")) checkClass(value);
+    if (lower.equals("fileformat")) checkStoredAs(value);
+    if (PATHS.contains(lower)) WarehouseGuard.check(value);
+    // Sources of Spark's DataSource V2 get their paths as a list in JSON.
+    if (!lower.equals("paths")) return;
     String[] parts = value.split("\"");
-    for (int i = 1; i < parts.length; i += 2) OnlyWarehouse.check(parts[i]);
+    for (int i = 1; i < parts.length; i += 2) WarehouseGuard.check(parts[i]);
   }
 
-  /** A property of a table, which may have any name that nobody takes for a setting. */
+  /** Throws unless clients may set the property of a table. It may have any name that Hadoop, Hive and Parquet do not read as a setting. */
   static void checkProperty(String key, String value) {
-    String small = key.toLowerCase(Locale.ROOT);
-    if (small.startsWith("fs.") || small.startsWith("dfs.") || small.startsWith("hadoop.")) throw OnlyWarehouse.refused("the property " + key);
-    if (TAKEN.matcher(small).matches() && !ALLOWED.matcher(small).matches()) throw OnlyWarehouse.refused("the property " + key);
-    if (small.indexOf('.') < 0 || ALLOWED.matcher(small).matches()) check(key, value);
+    String lower = key.toLowerCase(Locale.ROOT);
+    if (lower.startsWith("fs.") || lower.startsWith("dfs.") || lower.startsWith("hadoop.")) throw WarehouseGuard.refused("the property " + key);
+    if (SETTINGS_OF_OTHERS.matcher(lower).matches() && !ALLOWED.matcher(lower).matches()) throw WarehouseGuard.refused("the property " + key);
+    if (lower.indexOf('.') < 0 || ALLOWED.matcher(lower).matches()) check(key, value);
   }
 
   private static Set set(String[] words) {

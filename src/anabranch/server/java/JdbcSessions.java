@@ -21,15 +21,15 @@ import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Sessions of JDBC as they are opened: what clients bring with a connection is looked at before Hive does, which would set properties
- * of the JVM by it, and who logged in is remembered.
+ * Opens the sessions of JDBC. Checks the settings that a client sends with its connection, before Hive applies them, which could set
+ * properties of the JVM; and records which user logged in.
  */
 public final class JdbcSessions extends SparkSQLCLIService {
   private static final Map USERS = Collections.synchronizedMap(new WeakHashMap());
   private final SessionManager sessions;
   private final boolean hasLogins;
 
-  private JdbcSessions(HiveServer2 server, org.apache.spark.sql.SparkSession spark, CLIService before, boolean hasLogins)
+  private JdbcSessions(HiveServer2 server, org.apache.spark.sql.SparkSession spark, CLIService original, boolean hasLogins)
       throws ReflectiveOperationException {
     super(server, spark);
     for (Class kind = CLIService.class; kind != Object.class; kind = kind.getSuperclass()) {
@@ -37,28 +37,29 @@ public final class JdbcSessions extends SparkSQLCLIService {
       for (int i = 0; i < fields.length; i++) {
         if (Modifier.isStatic(fields[i].getModifiers())) continue;
         fields[i].setAccessible(true);
-        fields[i].set(this, fields[i].get(before));
+        fields[i].set(this, fields[i].get(original));
       }
     }
     Field manager = CLIService.class.getDeclaredField("sessionManager");
     manager.setAccessible(true);
-    this.sessions = (SessionManager) manager.get(before);
+    this.sessions = (SessionManager) manager.get(original);
     this.hasLogins = hasLogins;
   }
 
-  /** Every session of the server is opened here from now on. */
+  /** From now on every session of the server is opened by this class. */
   public static void begin(HiveServer2 server, org.apache.spark.sql.SparkSession spark, boolean hasLogins)
       throws ReflectiveOperationException {
-    Field answers = ThriftCLIService.class.getDeclaredField("cliService");
-    answers.setAccessible(true);
+    Field cliService = ThriftCLIService.class.getDeclaredField("cliService");
+    cliService.setAccessible(true);
     Collection services = server.getServices();
-    for (Iterator each = services.iterator(); each.hasNext();) {
-      Service service = (Service) each.next();
-      if (service instanceof ThriftCLIService) answers.set(service, new JdbcSessions(server, spark, (CLIService) answers.get(service), hasLogins));
+    for (Iterator remaining = services.iterator(); remaining.hasNext();) {
+      Service service = (Service) remaining.next();
+      if (service instanceof ThriftCLIService)
+        cliService.set(service, new JdbcSessions(server, spark, (CLIService) cliService.get(service), hasLogins));
     }
   }
 
-  /** The name of who logged in, or null where nobody was asked for it. */
+  /** The name of the user who logged in, or null for a session without a login. */
   public static String userOf(Object session) {
     return (String) USERS.get(session);
   }
@@ -66,16 +67,16 @@ public final class JdbcSessions extends SparkSQLCLIService {
   public SessionHandle openSession(TProtocolVersion protocol, String user, String password, String address, Map settings)
       throws HiveSQLException {
     check(settings);
-    return remembered(super.openSession(protocol, user, password, address, settings), user);
+    return recorded(super.openSession(protocol, user, password, address, settings), user);
   }
 
   public SessionHandle openSessionWithImpersonation(
       TProtocolVersion protocol, String user, String password, String address, Map settings, String token) throws HiveSQLException {
     check(settings);
-    return remembered(super.openSessionWithImpersonation(protocol, user, password, address, settings, token), user);
+    return recorded(super.openSessionWithImpersonation(protocol, user, password, address, settings, token), user);
   }
 
-  private SessionHandle remembered(SessionHandle handle, String user) {
+  private SessionHandle recorded(SessionHandle handle, String user) {
     Object session = ((SparkSQLOperationManager) sessions.getOperationManager()).sessionToContexts().get(handle);
     if (hasLogins && session != null && user != null) USERS.put(session, user);
     return handle;
@@ -83,8 +84,8 @@ public final class JdbcSessions extends SparkSQLCLIService {
 
   private static void check(Map settings) throws HiveSQLException {
     if (settings == null) return;
-    for (Iterator each = settings.entrySet().iterator(); each.hasNext();) {
-      Map.Entry setting = (Map.Entry) each.next();
+    for (Iterator entries = settings.entrySet().iterator(); entries.hasNext();) {
+      Map.Entry setting = (Map.Entry) entries.next();
       try {
         check((String) setting.getKey(), (String) setting.getValue());
       } catch (Exception refused) {
@@ -94,13 +95,13 @@ public final class JdbcSessions extends SparkSQLCLIService {
     }
   }
 
-  /** Of what a connection brings, `use:` names a schema, and `set:` with a kind of Hive's a setting or a variable. */
-  private static void check(String brought, String value) {
-    if (brought.startsWith("use:")) return;
-    String key = brought.startsWith("set:") ? brought.substring(4) : brought;
+  /** Checks one entry of a connection: `use:` names a schema; `set:`, followed by a namespace of Hive, a setting or a variable. */
+  private static void check(String name, String value) {
+    if (name.startsWith("use:")) return;
+    String key = name.startsWith("set:") ? name.substring(4) : name;
     if (key.startsWith("hiveconf:") || key.startsWith("hivevar:")) key = key.substring(key.indexOf(':') + 1);
-    if (key.indexOf(':') >= 0) throw OnlyWarehouse.denied(brought);
-    if (value != null && value.indexOf("${") >= 0) throw OnlyWarehouse.denied("a variable in the value of " + key);
-    if (OnlyWarehouse.holds()) ClientSettings.check(key, value);
+    if (key.indexOf(':') >= 0) throw WarehouseGuard.denied(name);
+    if (value != null && value.indexOf("${") >= 0) throw WarehouseGuard.denied("a variable in the value of " + key);
+    if (WarehouseGuard.isActive()) ClientSettings.check(key, value);
   }
 }

@@ -11,45 +11,45 @@ import javax.crypto.spec.PBEKeySpec;
 import javax.security.sasl.AuthenticationException;
 import org.apache.hive.service.auth.PasswdAuthenticationProvider;
 
-/** Asks clients of JDBC who they are, by names and hashes of passwords that Python has read. Hive makes one for each login. */
+/** Authenticates clients of JDBC by names and hashes of passwords, which Python has read. Hive creates an instance for each login. */
 public final class Login implements PasswdAuthenticationProvider {
-  /** What is computed for names that nobody has, so that they take as long. */
-  private static final String NOBODY = "pbkdf2_sha256$600000$AAAAAAAAAAAAAAAAAAAAAA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+  /** The hash that is computed for a name that does not exist, so that its check takes as long. */
+  private static final String HASH_OF_NO_USER = "pbkdf2_sha256$600000$AAAAAAAAAAAAAAAAAAAAAA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
   private static volatile Map users = Collections.EMPTY_MAP;
 
-  /** Names and hashes, `pbkdf2_sha256$iterations$salt$hash` in Base64. */
+  /** Sets the users: names, and hashes as `pbkdf2_sha256$iterations$salt$hash` in Base64. */
   public static void setUsers(Map hashes) {
     users = new HashMap(hashes);
   }
 
   public void Authenticate(String name, String password) throws AuthenticationException {
-    String kept = (String) users.get(text(name));
-    boolean same;
+    String hash = (String) users.get(decoded(name));
+    boolean isRight;
     try {
-      same = matches(kept == null ? NOBODY : kept, password == null ? "" : text(password));
+      isRight = matches(hash == null ? HASH_OF_NO_USER : hash, password == null ? "" : decoded(password));
     } catch (Exception error) {
       throw new AuthenticationException("The login cannot be checked", error);
     }
-    if (kept == null || !same) throw new AuthenticationException("The name or the password is wrong");
+    if (hash == null || !isRight) throw new AuthenticationException("The name or the password is wrong");
   }
 
-  /** Hive makes a character of each byte, with its sign. */
-  private static String text(String heard) {
-    byte[] bytes = new byte[heard.length()];
+  /** The text as the client sent it. Hive turns each byte of its UTF-8 into one character, with the byte's sign. */
+  private static String decoded(String received) {
+    byte[] bytes = new byte[received.length()];
     for (int i = 0; i < bytes.length; i++) {
-      char each = heard.charAt(i);
-      if (each > 0x7f && each < 0xff80) return heard;
-      bytes[i] = (byte) each;
+      char character = received.charAt(i);
+      if (character > 0x7f && character < 0xff80) return received;
+      bytes[i] = (byte) character;
     }
     return new String(bytes, StandardCharsets.UTF_8);
   }
 
-  private static boolean matches(String kept, String password) throws Exception {
-    String[] parts = kept.split("\\$");
+  private static boolean matches(String stored, String password) throws Exception {
+    String[] parts = stored.split("\\$");
     byte[] salt = Base64.getDecoder().decode(parts[2]);
     byte[] hash = Base64.getDecoder().decode(parts[3]);
-    PBEKeySpec asked = new PBEKeySpec(password.toCharArray(), salt, Integer.parseInt(parts[1]), hash.length * 8);
-    byte[] found = SecretKeyFactory.getInstance("PBKDF2WithHmacSHA256").generateSecret(asked).getEncoded();
-    return MessageDigest.isEqual(hash, found);
+    PBEKeySpec key = new PBEKeySpec(password.toCharArray(), salt, Integer.parseInt(parts[1]), hash.length * 8);
+    byte[] computed = SecretKeyFactory.getInstance("PBKDF2WithHmacSHA256").generateSecret(key).getEncoded();
+    return MessageDigest.isEqual(hash, computed);
   }
 }

@@ -21,30 +21,33 @@ import org.apache.thrift.transport.TTransportException;
 import org.apache.thrift.transport.TTransportFactory;
 
 /**
- * Connections of JDBC until they have logged in. Thrift makes room for 100 MB at the word of whoever comes, waits for it without
- * end, and each connection has one of the server's 500 threads.
+ * Limits connections of JDBC until they have logged in. Without it Thrift allocates up to 100 MB for a message that a client
+ * announces and waits for it without a timeout, and each connection occupies one of the server's 500 threads.
  */
 public final class LoginLimits extends TTransportFactory {
-  /** For one more the oldest that says nothing is closed, of the address that has most: whoever logs in speaks at once. */
+  /**
+   * Connections that have not logged in. For one more, the oldest silent one is closed, of the address that has most of them: a client
+   * that logs in sends its first message at once.
+   */
   private static final int CONNECTIONS_MAX = 200;
-  /** Of a message of the handshake. Kerberos' tickets are the largest that clients send, with 64 KB by default. */
+  /** The size of a message of the handshake. Kerberos' tickets are the largest that clients send, with 64 KB by default. */
   private static final int MESSAGE_BYTES_MAX = 256 * 1024;
   private static final int SILENCE_MS_MAX = 30 * 1000;
 
   private final TTransportFactory logins;
-  /** What goes in the place of a connection, by it. Thrift asks once for reading, which logs in, and once for writing. */
-  private final Map known = Collections.synchronizedMap(new WeakHashMap());
-  /** Those that have not logged in, oldest first. */
+  /** The limited connection of each client's connection. Thrift gets it twice: for reading, which logs in, and for writing. */
+  private final Map limited = Collections.synchronizedMap(new WeakHashMap());
+  /** Connections that have not logged in, oldest first. */
   private final List waiting = new ArrayList();
 
   private LoginLimits(TTransportFactory logins) {
     this.logins = logins;
   }
 
-  /** From now on connections of the server are limited. */
+  /** Limits the server's connections from now on. */
   public static void begin(HiveServer2 server) throws ReflectiveOperationException {
-    for (Iterator each = server.getServices().iterator(); each.hasNext();) {
-      Service service = (Service) each.next();
+    for (Iterator services = server.getServices().iterator(); services.hasNext();) {
+      Service service = (Service) services.next();
       if (!(service instanceof ThriftBinaryCLIService)) continue;
       Field field = ThriftBinaryCLIService.class.getDeclaredField("server");
       field.setAccessible(true);
@@ -57,90 +60,90 @@ public final class LoginLimits extends TTransportFactory {
   }
 
   private static Field factory(String name) throws ReflectiveOperationException {
-    Field found = TServer.class.getDeclaredField(name);
-    found.setAccessible(true);
-    return found;
+    Field field = TServer.class.getDeclaredField(name);
+    field.setAccessible(true);
+    return field;
   }
 
   public TTransport getTransport(TTransport connection) throws TTransportException {
     if (!(connection instanceof TSocket)) return logins.getTransport(connection);
-    Connection has = (Connection) known.get(connection);
-    if (has != null) return logins.getTransport(has);
-    Connection comes = new Connection(((TSocket) connection).getSocket());
-    known.put(connection, comes);
-    for (Connection gone = goneFor(comes); gone != null; gone = goneFor(comes)) close(gone);
+    Connection existing = (Connection) limited.get(connection);
+    if (existing != null) return logins.getTransport(existing);
+    Connection created = new Connection(((TSocket) connection).getSocket());
+    limited.put(connection, created);
+    for (Connection evicted = evictedFor(created); evicted != null; evicted = evictedFor(created)) close(evicted);
     try {
-      return loggedIn(comes);
+      return loggedIn(created);
     } catch (RuntimeException failed) {
       if (!(failed.getCause() instanceof TTransportException)) throw failed;
-      // Of this kind Thrift writes no stack into the log, which whoever comes could fill. It has one line of a login that was refused.
+      // Thrift logs no stack trace for this exception, so clients cannot fill the log. A refused login has one line in it.
       throw new TTransportException(TTransportException.END_OF_FILE, failed.getCause().getMessage());
     }
   }
 
-  private TTransport loggedIn(Connection comes) throws TTransportException {
+  private TTransport loggedIn(Connection connection) throws TTransportException {
     try {
-      comes.setTimeout(SILENCE_MS_MAX);
-      TTransport found = logins.getTransport(comes);
-      comes.isIn = true;
-      comes.setTimeout(0);
-      return found;
+      connection.setTimeout(SILENCE_MS_MAX);
+      TTransport transport = logins.getTransport(connection);
+      connection.isLoggedIn = true;
+      connection.setTimeout(0);
+      return transport;
     } finally {
-      left(comes);
+      removeWaiting(connection);
     }
   }
 
-  private synchronized void left(Connection gone) {
-    waiting.remove(gone);
+  private synchronized void removeWaiting(Connection connection) {
+    waiting.remove(connection);
   }
 
-  /** A connection that has to go before this one comes in, or null where it is in. */
-  private synchronized Connection goneFor(Connection comes) {
-    String crowded = waiting.size() < CONNECTIONS_MAX ? null : crowded();
-    for (int i = 0; crowded != null && i < waiting.size(); i++) {
+  /** A connection to close before this one can wait for its login, or null after it was added to those that wait. */
+  private synchronized Connection evictedFor(Connection created) {
+    String address = waiting.size() < CONNECTIONS_MAX ? null : addressWithMostSilent();
+    for (int i = 0; address != null && i < waiting.size(); i++) {
       Connection oldest = (Connection) waiting.get(i);
-      if (oldest.isSilent && oldest.address.equals(crowded)) {
+      if (oldest.isSilent && oldest.address.equals(address)) {
         waiting.remove(i);
         return oldest;
       }
     }
-    waiting.add(comes);
+    waiting.add(created);
     return null;
   }
 
-  /** The address of most of those that say nothing; null where each has said something that the server looks at. */
-  private String crowded() {
-    Map numbers = new HashMap();
-    String found = null;
+  /** The address with most silent connections; null if the server is processing a message of every connection. */
+  private String addressWithMostSilent() {
+    Map counts = new HashMap();
+    String address = null;
     int most = 0;
     for (int i = 0; i < waiting.size(); i++) {
-      Connection each = (Connection) waiting.get(i);
-      if (!each.isSilent) continue;
-      int number = numbers.containsKey(each.address) ? ((Integer) numbers.get(each.address)).intValue() + 1 : 1;
-      numbers.put(each.address, Integer.valueOf(number));
-      if (number > most) {
-        most = number;
-        found = each.address;
+      Connection connection = (Connection) waiting.get(i);
+      if (!connection.isSilent) continue;
+      int count = counts.containsKey(connection.address) ? ((Integer) counts.get(connection.address)).intValue() + 1 : 1;
+      counts.put(connection.address, Integer.valueOf(count));
+      if (count > most) {
+        most = count;
+        address = connection.address;
       }
     }
-    return found;
+    return address;
   }
 
-  /** Its thread, which waits for what it sends, ends by this. */
-  private static void close(Connection gone) {
+  /** Closes the connection, which ends the thread that waits for its messages. */
+  private static void close(Connection connection) {
     try {
-      gone.getSocket().close();
+      connection.getSocket().close();
     } catch (IOException closed) {
-      // By the client.
+      // The client has closed it.
     }
   }
 
-  /** A client's, with small messages alone until it has logged in. */
+  /** A client's connection, which accepts only small messages until the login. */
   public static final class Connection extends TSocket {
     private static final TConfiguration SMALL = new TConfiguration(MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX, TConfiguration.DEFAULT_RECURSION_DEPTH);
     private final String address;
-    private volatile boolean isIn;
-    /** Whether the server waits for what it sends. */
+    private volatile boolean isLoggedIn;
+    /** Whether the server waits for the client's next bytes. */
     private volatile boolean isSilent = true;
 
     Connection(Socket socket) throws TTransportException {
@@ -149,15 +152,15 @@ public final class LoginLimits extends TTransportFactory {
     }
 
     public int read(byte[] buffer, int from, int number) throws TTransportException {
-      if (isIn) return super.read(buffer, from, number);
+      if (isLoggedIn) return super.read(buffer, from, number);
       isSilent = true;
-      int found = super.read(buffer, from, number);
+      int count = super.read(buffer, from, number);
       isSilent = false;
-      return found;
+      return count;
     }
 
     public TConfiguration getConfiguration() {
-      return isIn ? super.getConfiguration() : SMALL;
+      return isLoggedIn ? super.getConfiguration() : SMALL;
     }
   }
 }

@@ -22,7 +22,7 @@ from anabranch.predicates.expressions import (
     Predicate,
     StartsWith,
     Unknown,
-    columns_of,
+    columns_named_by,
 )
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_paths
 
@@ -45,7 +45,7 @@ class PhysicalNames:
             case Unknown():
                 paths = [self._paths.get(column.path) for column in predicate.columns]
                 return dataclasses.replace(predicate, columns=tuple(Column(path) for path in paths if path))
-        if any(column.path not in self._paths for column in columns_of(predicate)):
+        if any(column.path not in self._paths for column in columns_named_by(predicate)):
             return Unknown(str(predicate))
         match predicate:
             case Comparison(operator, left, right):

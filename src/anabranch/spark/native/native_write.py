@@ -24,7 +24,7 @@ from anabranch.errors.environment import StorageError
 from anabranch.errors.maintenance import RowOrderError
 from anabranch.protocol.data_paths import partition_path
 from anabranch.schema.column_mapping import ColumnMappingMode, nested_ids, physical_name
-from anabranch.schema.logical_types import check_writable, without_void
+from anabranch.schema.logical_types import check_storable, without_void
 from anabranch.schema.paths import ELEMENT, KEY, VALUE
 from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile, WriteRequest, WrittenFiles
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
@@ -72,7 +72,7 @@ class NativeWrite:
 
     def files(self, request: WriteRequest) -> WrittenFiles:
         """Runs the frame and writes its rows."""
-        check_writable(request.schema, table=request.table_root)
+        check_storable(request.schema, table=request.table_root)
         schema = without_void(request.schema)
         scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
         try:

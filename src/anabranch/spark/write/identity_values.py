@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.errors.constraints import IdentityOverflowError
-from anabranch.schema.computed_columns import LONG_MAX, LONG_MIN, Identity
+from anabranch.schema.computed_columns import LONG_MAX, LONG_MIN, IdentityNumbering
 from anabranch.spark.write.row_checks import refuse_when
 
 NUMBER_COLUMN = "__anabranch_row_number"
@@ -26,7 +26,7 @@ def with_row_numbers(frame: DataFrame) -> DataFrame:
     return fixed.select("*", (row * F.lit(partitions).cast("bigint") + partition).alias(NUMBER_COLUMN))
 
 
-def identity_value(identity: Identity, *, table: str, column: str) -> Column:
+def identity_value(identity: IdentityNumbering, *, table: str, column: str) -> Column:
     """The value of an identity column for a row, computed from `NUMBER_COLUMN`."""
     facts = {"table": table, "column": column}
     first = identity.next_value

@@ -1,4 +1,4 @@
-"""ALTER TABLE and COMMENT ON COLUMN, run, in the forms that some release of Spark cannot parse."""
+"""Execution of ALTER TABLE and COMMENT ON COLUMN, in the forms that some release of Spark cannot parse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from anabranch.sql.grammar.alteration_grammar import (
     DropFeature,
     SyncIdentity,
 )
-from anabranch.sql.grammar.clauses import ColumnDefinition, Place
+from anabranch.sql.grammar.clauses import ColumnDefinition, ColumnPosition
 from anabranch.sql.grammar.maintenance_grammar import DescribeDetail, DescribeHistory
 from anabranch.sql.literals import types_of
 from anabranch.sql.statement_context import StatementContext
@@ -46,7 +46,7 @@ def _add_columns(table: TableRef, form: AddColumns) -> None:
             nullable=column.nullable,
             comment=column.comment,
             default=None if column.default is None else column.default.text,
-            position=_position(column.place),
+            position=_position(column.position),
         )
         for column, kind in zip(form.columns, types, strict=True)
     ]
@@ -66,7 +66,7 @@ def _change(column: ColumnAlteration, types: Any) -> ColumnChange:
         data_type=None if column.type is None else next(types),
         nullable=column.nullable,
         comment=column.comment,
-        position=_position(column.place),
+        position=_position(column.position),
         default=None if column.default is None else column.default.text,
         drop_default=column.drops_default,
         new_name=column.new_name,
@@ -79,7 +79,7 @@ def _sync_identity(table: TableRef, form: SyncIdentity) -> None:
 
 def _add_constraint(table: TableRef, form: AddConstraint) -> None:
     if form.check.name is None:
-        problem = "a constraint of a table that is there needs a name: ADD CONSTRAINT name CHECK (…)"
+        problem = "a constraint of an existing table needs a name: ADD CONSTRAINT name CHECK (…)"
         raise InvalidArgumentError(argument="CHECK", value=form.check.condition.text, problem=problem)
     alter_add_constraint(table, form.check.name, form.check.condition.text)
 
@@ -92,8 +92,8 @@ def _drop_feature(table: TableRef, form: DropFeature) -> None:
     alter_drop_feature(table, form.feature, truncate_history=form.truncates_history)
 
 
-def _position(place: Place | None) -> Position | None:
-    return None if place is None else Position(after=place.after)
+def _position(position: ColumnPosition | None) -> Position | None:
+    return None if position is None else Position(after=position.after)
 
 
 def refuse_rules(table: TableRef, columns: Sequence[ColumnDefinition], form: str) -> None:
@@ -115,7 +115,7 @@ FORMS: Mapping[type, Callable[[TableRef, Any], None]] = {
 ALTERATIONS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {AlterTable: alter}
 
 
-# DESCRIBE DETAIL and DESCRIBE HISTORY, run.
+# DESCRIBE DETAIL and DESCRIBE HISTORY.
 
 
 def _detail(context: StatementContext, statement: DescribeDetail) -> DataFrame:

@@ -1,4 +1,4 @@
-"""INSERT, run."""
+"""Execution of INSERT."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.catalog_registration import register_if_changed
-from anabranch.commands.dml.assignments import given_default
+from anabranch.commands.dml.assignments import default_keyword_value
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.replace_on import ReplaceOn, ReplaceUsing, replacing
+from anabranch.commands.write.write_command import write_frame
 from anabranch.commands.write.write_options import WriteOptions
-from anabranch.commands.write.write_rows import write_frame
 from anabranch.errors.arguments import (
     InvalidColumnListError,
     StaticPartitionColumnListedError,
@@ -31,13 +31,13 @@ from anabranch.sql.statement_context import StatementContext
 
 
 def insert(context: StatementContext, statement: Insert, *before: Fragment) -> DataFrame:
-    """`INSERT INTO` and `INSERT OVERWRITE`; `before` is what stands before the statement and belongs to its query."""
+    """`INSERT INTO` and `INSERT OVERWRITE`; `before` is a WITH before the statement, which belongs to its query."""
     prepared(context, statement, *before)()
     return context.nothing()
 
 
 def prepared(context: StatementContext, statement: Insert, *before: Fragment) -> Callable[[], None]:
-    """All of an INSERT but the writing."""
+    """Prepare an INSERT. The returned function writes its rows."""
     table = context.table(statement.table)
     if statement.if_not_exists:
         raise UnsupportedOperationError(operation=f"INSERT … IF NOT EXISTS on the Delta table {table.label}")
@@ -54,7 +54,7 @@ def _prepared_replacing(
 ) -> Callable[[], None]:
     """`REPLACE ON` and `REPLACE USING`, whose rows are evaluated once."""
     names = None if statement.by_name else table.latest().schema.fieldNames()
-    found = replacing(
+    replacement = replacing(
         table,
         context.query(*before, statement.query),
         _replacement(context, statement),
@@ -67,9 +67,9 @@ def _prepared_replacing(
 
     def write() -> None:
         try:
-            register_if_changed(table, write_frame(table, found.rows, found.options, WriteApi.SQL_BY_NAME))
+            register_if_changed(table, write_frame(table, replacement.rows, replacement.options, WriteApi.SQL_BY_NAME))
         finally:
-            found.close()
+            replacement.close()
 
     return write
 
@@ -87,7 +87,7 @@ def _replacement(context: StatementContext, statement: Insert) -> ReplaceOn | Re
 
 
 def _options(context: StatementContext, table: TableRef, statement: Insert) -> WriteOptions:
-    static = [(each.column, each.value) for each in statement.partition if each.value is not None]
+    static = [(part.column, part.value) for part in statement.partition if part.value is not None]
     replaces = any((statement.replace_where, statement.replace_on, statement.replace_using))
     options = WriteOptions.parse(
         {},
@@ -101,10 +101,10 @@ def _options(context: StatementContext, table: TableRef, statement: Insert) -> W
     if statement.replace_where is not None:
         condition = context.expression(statement.replace_where)
         return dataclasses.replace(options, replace_where=condition, dynamic_partition_overwrite=False)
-    # In dynamic mode the rows alone say which partitions go, whatever PARTITION gives.
+    # In dynamic mode exactly the partitions of the rows are replaced, so PARTITION is no condition.
     if statement.overwrite and static and not options.dynamic_partition_overwrite:
-        known = {fold(name): name for name in table.latest().partition_columns}
-        equals = [_equals(known.get(fold(name), name), context.expression(value)) for name, value in static]
+        spelling = {fold(name): name for name in table.latest().partition_columns}
+        equals = [_equals(spelling.get(fold(name), name), context.expression(value)) for name, value in static]
         condition = " AND ".join(equals)
         return dataclasses.replace(options, replace_where=condition, dynamic_partition_overwrite=False)
     return options
@@ -118,7 +118,7 @@ def _equals(column: str, value: str) -> str:
 def _rows(
     context: StatementContext, table: TableRef, statement: Insert, before: Sequence[Fragment]
 ) -> tuple[DataFrame, bool]:
-    """The rows, and whether their columns are meant by name."""
+    """The rows, and whether their columns are matched by name."""
     _check_no_column_has_two_values(table, statement)
     names = statement.columns
     if names is None and statement.partition and not statement.by_name:
@@ -130,30 +130,30 @@ def _rows(
         names = tuple(table.latest().schema.fieldNames())
     if names is not None:
         frame = _named(frame, names, table)
-    # What the query leaves to the table for every row, the table fills.
-    frame = frame.drop(*(frame.columns[place] for place in statement.defaults))
+    # Columns that are DEFAULT in every row are left out, so that the write fills them.
+    frame = frame.drop(*(frame.columns[index] for index in statement.defaults))
     frame = _with_partition(context, table, frame, statement)
     return frame, statement.by_name or names is not None
 
 
 def _check_no_column_has_two_values(table: TableRef, statement: Insert) -> None:
     """Raises `StaticPartitionColumnListedError`."""
-    static = {fold(each.column) for each in statement.partition if each.value is not None}
+    static = {fold(part.column) for part in statement.partition if part.value is not None}
     for name in statement.columns or ():
         if fold(name) in static:
             raise StaticPartitionColumnListedError(table=table.label, column=name)
 
 
 def _filled(frame: DataFrame, defaults: Sequence[int], table: TableRef) -> DataFrame:
-    """The rows with the values that DEFAULT stands for in these columns."""
-    names = [frame.columns[place] for place in defaults]
-    return frame.withColumns({name: given_default(table, (name,)) for name in names})
+    """The rows with the default values of these columns."""
+    names = [frame.columns[index] for index in defaults]
+    return frame.withColumns({name: default_keyword_value(table, (name,)) for name in names})
 
 
 def _columns_besides(table: TableRef, statement: Insert) -> tuple[str, ...]:
-    """The table's columns that PARTITION gives no value for, in order."""
-    given = {fold(each.column) for each in statement.partition if each.value is not None}
-    return tuple(name for name in table.latest().schema.fieldNames() if fold(name) not in given)
+    """The table's columns without a value in PARTITION, in order."""
+    static = {fold(part.column) for part in statement.partition if part.value is not None}
+    return tuple(name for name in table.latest().schema.fieldNames() if fold(name) not in static)
 
 
 def _named(frame: DataFrame, names: Sequence[str], table: TableRef) -> DataFrame:
@@ -163,21 +163,21 @@ def _named(frame: DataFrame, names: Sequence[str], table: TableRef) -> DataFrame
 
 
 def _with_partition(context: StatementContext, table: TableRef, frame: DataFrame, statement: Insert) -> DataFrame:
-    """The rows with the values that PARTITION gives."""
-    known = {fold(name) for name in table.latest().partition_columns}
-    for each in statement.partition:
-        if fold(each.column) not in known:
-            reason = f"{each.column} is not among its partition columns"
-            raise InvalidPartitioningError(table=table.label, columns=(each.column,), reason=reason)
-        if each.value is not None:
-            frame = frame.withColumn(each.column, F.expr(context.expression(each.value)))
+    """The rows with the values of PARTITION."""
+    partition_columns = {fold(name) for name in table.latest().partition_columns}
+    for part in statement.partition:
+        if fold(part.column) not in partition_columns:
+            reason = f"{part.column} is not among its partition columns"
+            raise InvalidPartitioningError(table=table.label, columns=(part.column,), reason=reason)
+        if part.value is not None:
+            frame = frame.withColumn(part.column, F.expr(context.expression(part.value)))
     return frame
 
 
 def _rows_with_default(
     context: StatementContext, table: TableRef, statement: Insert, names: Sequence[str]
 ) -> tuple[DataFrame, bool]:
-    """Rows of VALUES in which some values are left to the table."""
+    """Rows of VALUES with DEFAULT for some values."""
     assert statement.rows is not None
     for row in statement.rows:
         if len(row) != len(names):
@@ -189,19 +189,19 @@ def _rows_with_default(
     for left_out, rows in groups.items():
         frame = _values(context, rows, names)
         if len(groups) > 1:
-            # Where other rows have a value, the column is there, and the table no longer fills it.
+            # Other rows have a value, so the frame has the column, and the write does not fill it.
             for name, missing in zip(names, left_out, strict=True):
                 if missing:
-                    frame = frame.withColumn(name, given_default(table, (name,)))
+                    frame = frame.withColumn(name, default_keyword_value(table, (name,)))
         frames.append(frame)
     merged = functools.reduce(lambda one, other: one.unionByName(other), frames)
     return _with_partition(context, table, merged, statement), True
 
 
 def _values(context: StatementContext, rows: Sequence[Row], names: Sequence[str]) -> DataFrame:
-    """Rows that leave out the same columns."""
-    given = [name for name, value in zip(names, rows[0], strict=True) if value is not None]
-    if not given:
+    """Rows that have DEFAULT in the same columns."""
+    columns = [name for name, value in zip(names, rows[0], strict=True) if value is not None]
+    if not columns:
         return context.session.spark.range(len(rows)).select()
     parameters = Parameters.of(None)
     texts = []
@@ -212,4 +212,4 @@ def _values(context: StatementContext, rows: Sequence[Row], names: Sequence[str]
             parameters = own if parameters.args is None else parameters.followed_by(own)
         texts.append(f"({', '.join(value.text for value in values)})")
     query = f"SELECT * FROM VALUES {', '.join(texts)}"  # noqa: S608 - the user's own words
-    return context.select(query, parameters).toDF(*given)
+    return context.select(query, parameters).toDF(*columns)

@@ -1,4 +1,4 @@
-"""OPTIMIZE, REORG TABLE, VACUUM, RESTORE, CONVERT TO DELTA and GENERATE, run."""
+"""Execution of OPTIMIZE, REORG TABLE, VACUUM, RESTORE, CONVERT TO DELTA and GENERATE."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from anabranch.commands.alter.upgrade_uniform import upgrade_uniform_frame
 from anabranch.commands.convert.convert_table import convert_to_delta
 from anabranch.commands.optimize.optimize_command import optimize_frame
 from anabranch.commands.optimize.purge import purge_frame
 from anabranch.commands.other_formats.symlink_manifests import check_mode, generate
-from anabranch.commands.other_formats.upgrade_uniform import upgrade_uniform_frame
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_table import parse_version
 from anabranch.commands.restore.restore_table import restore_frame

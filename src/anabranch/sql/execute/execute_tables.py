@@ -1,4 +1,4 @@
-"""CREATE and REPLACE TABLE, run."""
+"""Execution of CREATE TABLE and REPLACE TABLE."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pyspark.sql.types import StructField, StructType
 
 from anabranch.commands.clone.clone_definition import clone_source
 from anabranch.commands.clone.clone_table import check_target_path, clone_frame, shallow_clone
-from anabranch.commands.definition.create_table import CreationMode, create_table, definition_like
-from anabranch.commands.definition.create_table_as import create_table_as
+from anabranch.commands.create.create_table import CreationMode, create_table, definition_like
+from anabranch.commands.create.create_table_as import create_table_as
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_table import parse_version
@@ -33,16 +33,16 @@ _OPTION_PATH = "path"
 _TIME_TRAVEL = re.compile(r"(?:FOR\s+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME)\s+AS\s+OF\s*", re.IGNORECASE)
 
 
-def makes_delta_table(context: StatementContext, opening: StatementHeader) -> bool:
-    """Whether the table that a CREATE or REPLACE makes is one of Delta's."""
-    if opening.is_clone:
+def makes_delta_table(context: StatementContext, header: StatementHeader) -> bool:
+    """Whether a CREATE or REPLACE makes a Delta table."""
+    if header.is_clone:
         return True
-    if opening.provider is not None:
-        return opening.provider == "delta"
-    if opening.source is not None:
-        return context.is_delta(opening.source)
+    if header.provider is not None:
+        return header.provider == "delta"
+    if header.source is not None:
+        return context.is_delta(header.source)
     by_default = context.session.setting("spark.sql.sources.default", "parquet") or ""
-    return by_default.lower() == "delta" or context.is_delta(opening.table)
+    return by_default.lower() == "delta" or context.is_delta(header.table)
 
 
 def create(context: StatementContext, statement: CreateTable) -> DataFrame:
@@ -97,11 +97,11 @@ def clone(context: StatementContext, statement: CloneTable) -> DataFrame:
 
 
 def _travel(context: StatementContext, piece: Fragment | None) -> TimeTravel:
-    """What `VERSION AS OF …` or `TIMESTAMP AS OF …` says."""
+    """The version or timestamp of `VERSION AS OF …` or `TIMESTAMP AS OF …`."""
     if piece is None:
         return TimeTravel()
     match = _TIME_TRAVEL.match(piece.text)
-    assert match is not None, "the grammar has seen to it"
+    assert match is not None, "the grammar has checked it"
     value = Fragment(source=piece.source, start=piece.start + match.end(), end=piece.end)
     if match[1].upper() == "TIME" or match[1].upper() == "TIMESTAMP":
         return TimeTravel(timestamp=context.timestamp(value))
@@ -121,13 +121,13 @@ def _table(context: StatementContext, table: TableName, location: str | None, *,
     if location is not None and context.session.qualified_path(location) != context.session.qualified_path(
         identifier.path
     ):
-        problem = f"the name says {identifier.path}"
+        problem = f"the table is named by the path {identifier.path}"
         raise InvalidArgumentError(argument="LOCATION", value=location, problem=problem)
     return table_at(context.session, identifier.path)
 
 
 def _location_and_properties(clauses: TableClauses) -> tuple[str | None, Properties]:
-    """OPTIONS may hold a location and properties too; anything else there is unknown to Delta."""
+    """The location and the properties, some of which may be in OPTIONS. Other options raise an error."""
     location = clauses.location
     properties = list(clauses.properties)
     for name, value in clauses.options:
@@ -136,7 +136,7 @@ def _location_and_properties(clauses: TableClauses) -> tuple[str | None, Propert
         elif name.lower().startswith("delta."):
             properties.append((name, value))
         else:
-            problem = "OPTIONS takes path and what begins with delta.; other things are TBLPROPERTIES"
+            problem = "OPTIONS takes path and keys that begin with delta.; other properties belong in TBLPROPERTIES"
             raise InvalidArgumentError(argument=f"OPTIONS {name}", value=value, problem=problem)
     return location, tuple(properties)
 
@@ -185,15 +185,15 @@ def _field(column: ColumnDefinition, kind: Any) -> StructField:
 
 
 def _constraints(checks: Sequence[Check]) -> Mapping[str, str]:
-    """Conditions by name; one that has none is called by its number."""
-    found: dict[str, str] = {}
+    """Conditions by name. One without a name is named by its number."""
+    conditions: dict[str, str] = {}
     for number, check in enumerate(checks, start=1):
         name = f"check_{number}" if check.name is None else check.name
-        if name in found:
+        if name in conditions:
             problem = "there are two constraints of that name"
             raise InvalidArgumentError(argument="CONSTRAINT", value=name, problem=problem)
-        found[name] = check.condition.text
-    return found
+        conditions[name] = check.condition.text
+    return conditions
 
 
 TABLES: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {

@@ -8,16 +8,14 @@ from anabranch.predicates.sql_lexer import TokenKind
 from anabranch.sql.grammar.clauses import (
     Check,
     ColumnDefinition,
-    Place,
+    ColumnPosition,
     take_check,
     take_column,
     take_default,
-    take_place,
+    take_position,
     take_type,
 )
 from anabranch.sql.grammar.cursor import Cursor, Fragment, TableName
-
-# The forms of ALTER TABLE that some release of Spark cannot parse, as values.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +28,7 @@ class AddColumns:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnAlteration:
-    """What becomes of one column; None where it stays as it is."""
+    """The changes of one column; None where a part is not changed."""
 
     path: tuple[str, ...]
     new_name: str | None = None
@@ -39,7 +37,7 @@ class ColumnAlteration:
     comment: str | None = None
     default: Fragment | None = None
     drops_default: bool = False
-    place: Place | None = None
+    position: ColumnPosition | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +87,7 @@ class AlterTable:
 
 
 def parse_own_alter(cursor: Cursor) -> AlterTable:
-    """`ALTER TABLE t …` in one of these forms."""
+    """Parse `ALTER TABLE t …` in one of these forms."""
     cursor.expect("ALTER", "TABLE")
     table = cursor.table()
     alteration = take_own_alteration(cursor)
@@ -100,7 +98,7 @@ def parse_own_alter(cursor: Cursor) -> AlterTable:
 
 
 def take_own_alteration(cursor: Cursor) -> object | None:
-    """Take what one of these forms says; None where it is none of them."""
+    """Take an alteration of one of these forms; None for others."""
     if cursor.takes("ADD"):
         return _add(cursor)
     if cursor.takes("DROP"):
@@ -123,7 +121,7 @@ def parse_column_comment(cursor: Cursor) -> AlterTable:
 
 
 def take_table_of_column(cursor: Cursor) -> TableName:
-    """Take the name of a column with its table's before it; give the table's."""
+    """Take the name of a column after that of its table; return that of the table."""
     start = cursor.peek()
     parts = cursor.path("a table and its column")
     if len(parts) == 1 or start is None:
@@ -156,14 +154,14 @@ def _drop(cursor: Cursor) -> object:
 
 def take_columns(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
     """Take definitions of columns, in parentheses or without."""
-    found: list[ColumnDefinition] = []
+    columns: list[ColumnDefinition] = []
     if cursor.sees_symbol("("):
-        cursor.listed(lambda: found.append(take_column(cursor)))
+        cursor.listed(lambda: columns.append(take_column(cursor)))
     else:
-        found.append(take_column(cursor))
+        columns.append(take_column(cursor))
         while cursor.takes_symbol(","):
-            found.append(take_column(cursor))
-    return tuple(found)
+            columns.append(take_column(cursor))
+    return tuple(columns)
 
 
 def _alter_columns(cursor: Cursor) -> object:
@@ -177,10 +175,10 @@ def _alter_columns(cursor: Cursor) -> object:
     action = _column_action(cursor, path)
     if action is None and changes:
         return AlterColumns(columns=(_hive_change(cursor, path),))
-    found = [_required(cursor, action)]
+    alterations = [_required(cursor, action)]
     while cursor.takes_symbol(","):
-        found.append(_required(cursor, _column_action(cursor, cursor.path())))
-    return AlterColumns(columns=tuple(found))
+        alterations.append(_required(cursor, _column_action(cursor, cursor.path())))
+    return AlterColumns(columns=tuple(alterations))
 
 
 def _required(cursor: Cursor, action: ColumnAlteration | None) -> ColumnAlteration:
@@ -192,7 +190,7 @@ def _required(cursor: Cursor, action: ColumnAlteration | None) -> ColumnAlterati
 
 
 def _column_action(cursor: Cursor, path: tuple[str, ...]) -> ColumnAlteration | None:
-    """What is said of the column; None where it is nothing of this form."""
+    """The change of the column; None where the statement has another form."""
     if cursor.takes("TYPE"):
         return ColumnAlteration(path=path, type=take_type(cursor))
     if cursor.takes("COMMENT"):
@@ -205,8 +203,8 @@ def _column_action(cursor: Cursor, path: tuple[str, ...]) -> ColumnAlteration | 
         return ColumnAlteration(path=path, default=take_default(cursor))
     if cursor.takes("DROP", "DEFAULT"):
         return ColumnAlteration(path=path, drops_default=True)
-    place = take_place(cursor)
-    return None if place is None else ColumnAlteration(path=path, place=place)
+    position = take_position(cursor)
+    return None if position is None else ColumnAlteration(path=path, position=position)
 
 
 def _hive_change(cursor: Cursor, path: tuple[str, ...]) -> ColumnAlteration:
@@ -218,5 +216,5 @@ def _hive_change(cursor: Cursor, path: tuple[str, ...]) -> ColumnAlteration:
         type=defined.type,
         nullable=None if defined.nullable else False,
         comment=defined.comment,
-        place=defined.place,
+        position=defined.position,
     )

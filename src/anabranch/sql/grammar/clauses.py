@@ -12,30 +12,30 @@ Properties = tuple[tuple[str, str], ...]
 
 def take_properties(cursor: Cursor) -> Properties:
     """Take `('key' = 'value', a.b = 1)`."""
-    found: list[tuple[str, str]] = []
+    properties: list[tuple[str, str]] = []
 
     def read() -> None:
         key = take_property_key(cursor)
         if not cursor.takes_symbol("="):
             cursor.takes_symbol("==")
-        found.append((key, _property_value(cursor)))
+        properties.append((key, _property_value(cursor)))
 
     cursor.listed(read)
-    return tuple(found)
+    return tuple(properties)
 
 
 def take_property_key(cursor: Cursor) -> str:
     """Take a property's name, a string or words joined by dots."""
     token = cursor.peek()
     if token is not None and token.kind is TokenKind.STRING:
-        # Not several, as one string elsewhere may be: the next is the value, where no = stands between.
+        # Strings in a row are one string elsewhere; here the next one is the value, if there is no = between.
         cursor.at += 1
         return string_value(token.text)
     return ".".join(cursor.path("the name of a property"))
 
 
 def take_alias(cursor: Cursor, *not_names: str) -> str | None:
-    """Take `[AS] alias`, which is none of the words that may follow."""
+    """Take `[AS] alias`. Words that may follow are no alias."""
     if cursor.takes("AS"):
         return cursor.name("an alias")
     token = cursor.peek()
@@ -80,7 +80,7 @@ class Identity:
     start: int = 1
     step: int = 1
     allow_explicit: bool
-    """BY DEFAULT: rows may bring their own number."""
+    """BY DEFAULT: rows may have their own numbers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +92,16 @@ class Check:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where among its siblings a column goes."""
+class ColumnPosition:
+    """The position of a column: the first, or after another one."""
 
     after: str | None
-    """None for the first place."""
+    """None for the first position."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDefinition:
-    """A column as a statement describes it."""
+    """The definition of a column in a statement."""
 
     path: tuple[str, ...]
     type: Fragment
@@ -111,7 +111,7 @@ class ColumnDefinition:
     generated: Fragment | None = None
     identity: Identity | None = None
     checks: tuple[Check, ...] = ()
-    place: Place | None = None
+    position: ColumnPosition | None = None
 
 
 def take_column(cursor: Cursor) -> ColumnDefinition:
@@ -125,7 +125,7 @@ def take_column(cursor: Cursor) -> ColumnDefinition:
 
 
 def take_type(cursor: Cursor) -> Fragment:
-    """Take a type, however it is nested."""
+    """Take a type, with all nested types."""
     first = cursor.at
     cursor.name("the type of a column")
     while (token := cursor.peek()) is not None:
@@ -139,7 +139,7 @@ def take_type(cursor: Cursor) -> Fragment:
 
 
 def _take_nested(cursor: Cursor) -> None:
-    """Take what stands between `(` and `)`, or `<` and `>`, and these."""
+    """Take `(…)` or `<…>`."""
     closing: list[str] = []
     while (token := cursor.peek()) is not None:
         # `>>` closes two.
@@ -155,7 +155,7 @@ def _take_nested(cursor: Cursor) -> None:
 
 
 def take_check(cursor: Cursor) -> Check | None:
-    """Take `[CONSTRAINT name] CHECK (condition) [ENFORCED]`, if it comes."""
+    """Take `[CONSTRAINT name] CHECK (condition) [ENFORCED]`, if it is next."""
     if not cursor.sees("CHECK") and not cursor.sees("CONSTRAINT"):
         return None
     name = cursor.name("the name of a constraint") if cursor.takes("CONSTRAINT") else None
@@ -165,12 +165,12 @@ def take_check(cursor: Cursor) -> Check | None:
     return Check(name=name, condition=condition)
 
 
-def take_place(cursor: Cursor) -> Place | None:
-    """Take `FIRST` or `AFTER c`, if it comes."""
+def take_position(cursor: Cursor) -> ColumnPosition | None:
+    """Take `FIRST` or `AFTER c`, if it is next."""
     if cursor.takes("FIRST"):
-        return Place(after=None)
+        return ColumnPosition(after=None)
     if cursor.takes("AFTER"):
-        return Place(after=cursor.name("a column"))
+        return ColumnPosition(after=cursor.name("a column"))
     return None
 
 
@@ -187,7 +187,7 @@ def take_default(cursor: Cursor) -> Fragment:
 
 
 def _with_clause(cursor: Cursor, column: ColumnDefinition) -> ColumnDefinition | None:
-    """The column with what the next clause says; None where there is no further clause."""
+    """The column with the next clause; None where there is no further clause."""
     if cursor.takes("NOT", "NULL"):
         return dataclasses.replace(column, nullable=False)
     if cursor.takes("NULL"):
@@ -198,9 +198,9 @@ def _with_clause(cursor: Cursor, column: ColumnDefinition) -> ColumnDefinition |
         return dataclasses.replace(column, default=take_default(cursor))
     if cursor.takes("GENERATED"):
         return _generated(cursor, column)
-    place = take_place(cursor)
-    if place is not None:
-        return dataclasses.replace(column, place=place)
+    position = take_position(cursor)
+    if position is not None:
+        return dataclasses.replace(column, position=position)
     check = take_check(cursor)
     if check is not None:
         return dataclasses.replace(column, checks=(*column.checks, check))

@@ -1,4 +1,4 @@
-"""Reading a statement token by token."""
+"""A cursor that reads a statement token by token."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from anabranch.errors.arguments import SqlSyntaxError
 from anabranch.predicates.sql_lexer import Token, TokenKind, string_value, tokenize
 
 QUERY_STARTS = frozenset({"SELECT", "VALUES", "WITH", "FROM", "TABLE", "MAP", "REDUCE"})
-_FOUND_MAX = 40
+_SHOWN_MAX = 40
 _UNFINISHED = "the end of a string, name or comment"
 BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fragment:
-    """A piece of a statement that is handed on as it was written: an expression, a type, a query."""
+    """A piece of a statement that is passed on as it was written: an expression, a type, a query."""
 
     source: str = dataclasses.field(repr=False)
     start: int
@@ -32,20 +32,20 @@ class Fragment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TableName:
-    """The name of a table where a statement says what it works on."""
+    """The name of a table in a statement."""
 
     parts: tuple[str, ...]
-    """Without quotes."""
+    """The parts without quotes."""
     start: int
     end: int
     expression: Fragment | None = None
-    """Of `IDENTIFIER(…)`: what tells the name. There are no parts then."""
+    """The expression of `IDENTIFIER(…)`. There are no parts then."""
     is_path: bool = False
-    """Written as a string, the table's folder; the last part then."""
+    """Whether the name is a string with the table's folder, which is the last part."""
 
 
 class Cursor:
-    """A place in the tokens of one statement. Where it cannot take what it should, it raises `SqlSyntaxError`."""
+    """A position in the tokens of one statement. Methods that cannot take what they should raise `SqlSyntaxError`."""
 
     def __init__(self, text: str, tokens: Sequence[Token] | None = None, *, statement: str = "SQL") -> None:
         self.text = text
@@ -60,21 +60,21 @@ class Cursor:
     # Looking.
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """The token that comes, or one after it; None past the last."""
-        place = self.at + ahead
-        return self.tokens[place] if 0 <= place < len(self.tokens) else None
+        """The next token, or one after it; None past the last."""
+        index = self.at + ahead
+        return self.tokens[index] if 0 <= index < len(self.tokens) else None
 
     def word(self, ahead: int = 0) -> str:
-        """The word that comes, in capitals; empty where something else comes."""
+        """The next word, in capitals; empty where the next token is no word."""
         token = self.peek(ahead)
         return "" if token is None else token.word
 
     def sees(self, *words: str) -> bool:
-        """Whether these words come, in this order; an alternative is written `A|B`."""
+        """Whether these words are next, in this order; an alternative is written `A|B`."""
         return all(self.word(ahead) in word.split("|") for ahead, word in enumerate(words))
 
     def sees_symbol(self, text: str, ahead: int = 0) -> bool:
-        """Whether that symbol comes."""
+        """Whether that symbol is next."""
         token = self.peek(ahead)
         return token is not None and token.is_symbol(text)
 
@@ -94,14 +94,14 @@ class Cursor:
     # Taking.
 
     def takes(self, *words: str) -> bool:
-        """Take these words, if they come."""
+        """Take these words, if they are next."""
         if not self.sees(*words):
             return False
         self.at += len(words)
         return True
 
     def takes_symbol(self, text: str) -> bool:
-        """Take that symbol, if it comes."""
+        """Take that symbol, if it is next."""
         if not self.sees_symbol(text):
             return False
         self.at += 1
@@ -119,7 +119,7 @@ class Cursor:
             raise self.unexpected(text)
 
     def expect_end(self) -> None:
-        """Nothing may follow."""
+        """Raises where the statement does not end here."""
         if not self.is_at_end:
             raise self.unexpected("the end of the statement")
 
@@ -143,10 +143,10 @@ class Cursor:
 
     def paths(self, what: str = "a column") -> tuple[tuple[str, ...], ...]:
         """Take one name or more, joined by commas."""
-        found = [self.path(what)]
+        parts = [self.path(what)]
         while self.takes_symbol(","):
-            found.append(self.path(what))
-        return tuple(found)
+            parts.append(self.path(what))
+        return tuple(parts)
 
     def table(self) -> TableName:
         """Take the name of a table: parts joined by dots, or `IDENTIFIER(…)`."""
@@ -161,13 +161,13 @@ class Cursor:
 
     def string(self, what: str = "a string") -> str:
         """Take a string; several in a row are one."""
-        found = []
+        parts = []
         while (token := self.peek()) is not None and token.kind is TokenKind.STRING:
-            found.append(string_value(token.text))
+            parts.append(string_value(token.text))
             self.at += 1
-        if not found:
+        if not parts:
             raise self.unexpected(what)
-        return "".join(found)
+        return "".join(parts)
 
     def integer(self, what: str = "a whole number") -> int:
         """Take a whole number, maybe with a sign."""
@@ -182,14 +182,14 @@ class Cursor:
         return -int(digits) if negative else int(digits)
 
     def parenthesized(self, what: str) -> Fragment:
-        """Take what stands between parentheses, with them; give it without."""
+        """Take text in parentheses; return it without them."""
         self.expect_symbol("(")
         inside = self.until(lambda: self.sees_symbol(")"), what)
         self.expect_symbol(")")
         return inside
 
     def until(self, stops: Callable[[], bool], what: str = "an expression") -> Fragment:
-        """Take everything up to where `stops` says so, outside of parentheses and of CASE … END, or to the end."""
+        """Take everything until `stops` is true, outside of parentheses and of CASE … END, or to the end."""
         first = self.at
         depth: list[str] = []
         while (token := self.peek()) is not None:
@@ -217,14 +217,14 @@ class Cursor:
         return self._between(first)
 
     def rest(self, what: str) -> Fragment:
-        """Take everything that is left."""
+        """Take the rest of the statement."""
         first, depth = self.at, 0
-        # This may be very much, so it is looked at no closer than it must.
-        for place in range(first, len(self.tokens)):
-            text = self.tokens[place].text
+        # The rest may be long, so only brackets are counted.
+        for index in range(first, len(self.tokens)):
+            text = self.tokens[index].text
             depth += BRACKETS.get(text, 0)
             if depth < 0 or text == ";":
-                self.at = place
+                self.at = index
                 raise self.unexpected("the end of the statement")
         self.at = len(self.tokens)
         if self.at == first:
@@ -245,7 +245,7 @@ class Cursor:
         self.expect_symbol(")")
 
     def skip_parenthesized(self) -> None:
-        """Take parentheses and all that stands between them."""
+        """Take parentheses with their content."""
         self.expect_symbol("(")
         depth = 1
         while depth:
@@ -257,25 +257,25 @@ class Cursor:
 
     @property
     def end_of_last(self) -> int:
-        """One past the last character of what was taken last."""
+        """The end of the last token that was taken."""
         return self.tokens[self.at - 1].end if self.at else 0
 
     def unexpected(self, expected: str) -> SqlSyntaxError:
-        """The error to raise where something else was expected than what comes."""
+        """The error for a next token that is not the expected one."""
         token = self.peek()
         start = len(self.text) if token is None else token.start
-        found = "the end of the statement" if token is None else token.text[:_FOUND_MAX]
+        actual = "the end of the statement" if token is None else token.text[:_SHOWN_MAX]
         before = self.text[:start]
         return SqlSyntaxError(
             statement=self.statement,
             line=before.count("\n") + 1,
             column=start - (before.rfind("\n") + 1) + 1,
             expected=expected,
-            found=found,
+            found=actual,
         )
 
     def _is_keyword(self) -> bool:
-        """Whether the word that comes opens CASE, and is no column of that name."""
+        """Whether the next word, CASE, is the keyword and no column of that name."""
         before, after = self.peek(-1), self.peek(1)
         follows_dot = self.at > 0 and before is not None and before.is_symbol(".")
         ends_operand = after is None or (after.kind is TokenKind.SYMBOL and after.text not in _OPERAND_STARTS)

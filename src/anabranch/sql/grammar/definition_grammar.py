@@ -18,18 +18,18 @@ _NOT_FOR_DELTA = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableClauses:
-    """What a statement says of a new table besides its columns."""
+    """The clauses of a new table after its columns."""
 
     provider: str | None = None
     partition_columns: tuple[ColumnDefinition | str, ...] = ()
-    """With a type where the column is defined here alone."""
+    """Partition columns: a definition where the column is defined here alone, otherwise a name."""
     clustering_columns: tuple[tuple[str, ...], ...] = ()
     location: str | None = None
     comment: str | None = None
     properties: Properties = ()
     options: Properties = ()
     unsupported: str | None = None
-    """A clause that Delta tables have not."""
+    """A clause that Delta tables do not have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class CreateTable:
     clauses: TableClauses
     query: Fragment | None
     unsupported: str | None = None
-    """Something about the table's columns that Delta has not."""
+    """A constraint of the columns that Delta does not have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class CloneTable:
 
 
 def parse_create(cursor: Cursor) -> CreateTable | CreateTableLike | CloneTable:
-    """A statement that begins with CREATE or REPLACE."""
+    """Parse a statement that begins with CREATE or REPLACE."""
     creates = cursor.takes("CREATE")
     replaces = cursor.takes("OR", "REPLACE") if creates else cursor.takes("REPLACE")
     cursor.takes("EXTERNAL")
@@ -121,7 +121,7 @@ def parse_create(cursor: Cursor) -> CreateTable | CreateTableLike | CloneTable:
 
 
 def provider_of(cursor: Cursor) -> str | None:
-    """What a CREATE or REPLACE statement says after USING; `hive` where it has clauses of Hive's."""
+    """The format after USING in a CREATE or REPLACE statement; `hive` where it has clauses of Hive."""
     depth = 0
     while (token := cursor.peek()) is not None:
         depth += token.is_symbol("(") - token.is_symbol(")")
@@ -139,7 +139,7 @@ def provider_of(cursor: Cursor) -> str | None:
 
 @dataclasses.dataclass(slots=True)
 class _Columns:
-    """What stands between the parentheses."""
+    """The columns and constraints in parentheses."""
 
     columns: list[ColumnDefinition] = dataclasses.field(default_factory=list)
     checks: list[Check] = dataclasses.field(default_factory=list)

@@ -17,8 +17,8 @@ _OPERAND_EXPECTED = frozenset(
 
 
 _SET_OPERATIONS = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
-_QUERY_GOES_ON = (*_SET_OPERATIONS, "ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE")
-_ENDS_LIST = {"FROM", "WHERE", "LATERAL", "GROUP", "HAVING", "WINDOW", *_QUERY_GOES_ON}
+_QUERY_CONTINUES = (*_SET_OPERATIONS, "ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE")
+_ENDS_LIST = {"FROM", "WHERE", "LATERAL", "GROUP", "HAVING", "WINDOW", *_QUERY_CONTINUES}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class PartitionValue:
 
     column: str
     value: Fragment | None
-    """None where the rows bring it."""
+    """None where the rows have the values."""
 
 
 Row = tuple[Fragment | None, ...]
@@ -48,16 +48,16 @@ class Insert:
     by_name: bool = False
     replace_where: Fragment | None = None
     alias: str | None = None
-    """Of the table, for `REPLACE ON`."""
+    """The alias of the table, for `REPLACE ON`."""
     replace_on: Fragment | None = None
     replace_using: tuple[str, ...] = ()
     query: Fragment
     query_alias: str | None = None
-    """What `REPLACE ON` calls the query's rows."""
+    """The alias of the query, for `REPLACE ON`."""
     rows: tuple[Row, ...] | None = None
-    """The query's rows, where it is VALUES and says DEFAULT somewhere."""
+    """The rows of the query, where it is VALUES with a DEFAULT."""
     defaults: tuple[int, ...] = ()
-    """Which columns of the query are the keyword DEFAULT, where it is a SELECT; the query has NULL there."""
+    """The columns of the query that are the keyword DEFAULT, where it is a SELECT. `query` has NULL there."""
 
 
 def parse_insert(cursor: Cursor) -> Insert:
@@ -80,7 +80,7 @@ def parse_insert(cursor: Cursor) -> Insert:
     if not cursor.sees_query():
         raise cursor.unexpected("a query")
     if alias is not None and not replaces:
-        raise cursor.unexpected("REPLACE, behind an alias of the table")
+        raise cursor.unexpected("REPLACE, after an alias of the table")
     rows = _rows_with_default(cursor)
     defaults = _selected_defaults(cursor)
     query, query_alias = _with_nulls(cursor, cursor.rest("a query"), defaults), None
@@ -104,38 +104,38 @@ def parse_insert(cursor: Cursor) -> Insert:
 
 
 def _take_partition(cursor: Cursor) -> tuple[PartitionValue, ...]:
-    found: list[PartitionValue] = []
+    parts: list[PartitionValue] = []
 
     def read() -> None:
         column = cursor.name("a partition column")
         value = None
         if cursor.takes_symbol("=") or cursor.takes_symbol("=="):
             value = cursor.until(lambda: cursor.sees_symbol(","), "a constant")
-        found.append(PartitionValue(column=column, value=value))
+        parts.append(PartitionValue(column=column, value=value))
 
     if cursor.takes("PARTITION"):
         cursor.listed(read)
-    return tuple(found)
+    return tuple(parts)
 
 
 def _take_columns(cursor: Cursor) -> tuple[str, ...] | None:
     if not cursor.sees_symbol("(") or cursor.sees_query():
         return None
-    found: list[str] = []
-    cursor.listed(lambda: found.append(cursor.name("a column")))
-    return tuple(found)
+    names: list[str] = []
+    cursor.listed(lambda: names.append(cursor.name("a column")))
+    return tuple(names)
 
 
 def _take_replace(cursor: Cursor) -> dict[str, Any]:
-    """What REPLACE says."""
+    """Take the REPLACE clause; the result has fields of `Insert`."""
     if cursor.takes("REPLACE", "WHERE"):
         return {"replace_where": cursor.until(lambda: _query_follows(cursor), "a condition")}
     if cursor.takes("REPLACE", "ON"):
         return {"replace_on": cursor.until(lambda: _query_follows(cursor), "a condition")}
     if cursor.takes("REPLACE", "USING"):
-        found: list[str] = []
-        cursor.listed(lambda: found.append(cursor.name("a column")))
-        return {"replace_using": tuple(found)}
+        names: list[str] = []
+        cursor.listed(lambda: names.append(cursor.name("a column")))
+        return {"replace_using": tuple(names)}
     return {}
 
 
@@ -146,7 +146,7 @@ def _without_alias(cursor: Cursor, query: Fragment) -> tuple[Fragment, str | Non
         return query, None
     part.skip_parenthesized()
     inner = Fragment(cursor.text, query.start, part.end_of_last)
-    alias = take_alias(part, *_QUERY_GOES_ON)
+    alias = take_alias(part, *_QUERY_CONTINUES)
     return (inner, alias) if alias is not None and part.is_at_end else (query, None)
 
 
@@ -161,9 +161,9 @@ def _query_follows(cursor: Cursor) -> bool:
 
 
 def _rows_with_default(cursor: Cursor) -> tuple[Row, ...] | None:
-    """The rows of VALUES that say DEFAULT; the cursor stays where it is."""
+    """The rows of VALUES that have a DEFAULT. The cursor is not moved."""
     first = cursor.at
-    if not _says_default(cursor) or not cursor.takes("VALUES"):
+    if not _has_default(cursor) or not cursor.takes("VALUES"):
         return None
     rows = [_row(cursor)]
     while cursor.takes_symbol(","):
@@ -174,16 +174,16 @@ def _rows_with_default(cursor: Cursor) -> tuple[Row, ...] | None:
 
 
 def _selected_defaults(cursor: Cursor) -> dict[int, Token]:
-    """The keyword DEFAULT in the list of a SELECT that comes, by its place in the list."""
-    if not _says_default(cursor) or not cursor.sees("SELECT"):
+    """The keyword DEFAULT in the list of a SELECT that is next, by its index in the list."""
+    if not _has_default(cursor) or not cursor.sees("SELECT"):
         return {}
     items: list[list[Token]] = [[]]
     depth, list_goes_on = 0, True
-    for place in range(cursor.at + 1, len(cursor.tokens)):
-        token, before = cursor.tokens[place], cursor.tokens[place - 1]
+    for index in range(cursor.at + 1, len(cursor.tokens)):
+        token, before = cursor.tokens[index], cursor.tokens[index - 1]
         depth += BRACKETS.get(token.text, 0)
         if depth == 0 and token.word in _SET_OPERATIONS:
-            # Another query adds rows, to which these words say nothing.
+            # Another query adds rows, which have no DEFAULT here.
             return {}
         ends = token.word in _ENDS_LIST and not (token.word == "FROM" and before.word == "DISTINCT")
         list_goes_on = list_goes_on and not (depth == 0 and ends)
@@ -193,7 +193,7 @@ def _selected_defaults(cursor: Cursor) -> dict[int, Token]:
             items[-1].append(token)
     if items[0] and items[0][0].word in {"ALL", "DISTINCT"}:
         del items[0][0]
-    return {place: item[0] for place, item in enumerate(items) if len(item) == 1 and item[0].word == _DEFAULT}
+    return {index: item[0] for index, item in enumerate(items) if len(item) == 1 and item[0].word == _DEFAULT}
 
 
 def _with_nulls(cursor: Cursor, query: Fragment, defaults: Mapping[int, Token]) -> Fragment:
@@ -203,7 +203,7 @@ def _with_nulls(cursor: Cursor, query: Fragment, defaults: Mapping[int, Token]) 
     return dataclasses.replace(query, source=text)
 
 
-def _says_default(cursor: Cursor) -> bool:
+def _has_default(cursor: Cursor) -> bool:
     return any(len(token.text) == len(_DEFAULT) and token.word == _DEFAULT for token in cursor.tokens[cursor.at :])
 
 
@@ -221,19 +221,19 @@ def _row(cursor: Cursor) -> Row:
 
 
 def take_named_queries(cursor: Cursor) -> Fragment | None:
-    """Take them, if they are there."""
+    """Take the WITH clause, if it is next."""
     first = cursor.at
     return None if not _take_names(cursor) else Fragment(cursor.text, cursor.tokens[first].start, cursor.end_of_last)
 
 
 def _take_names(cursor: Cursor) -> tuple[str, ...]:
-    found: list[str] = []
+    names: list[str] = []
     if not cursor.takes("WITH"):
         return ()
     if cursor.sees("RECURSIVE") and not (cursor.sees("RECURSIVE", "AS") or cursor.sees_symbol("(", 1)):
         cursor.takes("RECURSIVE")
     while True:
-        found.append(cursor.name("the name of a query"))
+        names.append(cursor.name("the name of a query"))
         if cursor.sees_symbol("("):
             cursor.skip_parenthesized()
         if cursor.takes("MAX", "RECURSION", "LEVEL"):
@@ -241,4 +241,4 @@ def _take_names(cursor: Cursor) -> tuple[str, ...]:
         if cursor.takes("AS") or cursor.sees_symbol("("):
             cursor.skip_parenthesized()
         if not cursor.takes_symbol(","):
-            return tuple(found)
+            return tuple(names)

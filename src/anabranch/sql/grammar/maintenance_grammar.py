@@ -27,7 +27,7 @@ class Reorganize:
     table: TableName
     condition: Fragment | None
     iceberg_version: int | None
-    """Of UPGRADE UNIFORM; None for PURGE."""
+    """The version of UPGRADE UNIFORM; None for PURGE."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""Which statement a text is, and what it says.
+"""The grammar of statements, in two steps.
 
-Two steps, so that text for other tables is never judged: `Grammar.header_of` looks only as far as the name of the
-table; `StatementHeader.parse` reads the statement, and raises `SqlSyntaxError` where that cannot be done.
+`Grammar.header_of` reads only up to the name of the table, so that statements for other tables raise no errors here.
+`StatementHeader.parse` reads the whole statement, and raises `SqlSyntaxError` where it cannot.
 """
 
 from __future__ import annotations
@@ -28,40 +28,37 @@ from anabranch.sql.grammar.maintenance_grammar import (
     take_table_or_path,
 )
 
-# The families of statements: how each begins, and what reads it. Here are those that may be ours beside Spark's.
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StatementKind:
-    """Statements that begin alike."""
+    """Statements with the same first words."""
 
     name: str
-    """What messages call them."""
+    """The name in messages."""
     begins: str
-    """The words before the table's name; `[…]` may be missing, of `A|B` one stands there, for `*` a name, for `'` a
-    string."""
+    """The words before the table's name: `[…]` is optional, `A|B` an alternative, `*` a name, `'` a string."""
     parse: Callable[[Cursor], object]
-    """What the statement says, as a value of its own class."""
+    """Reads the statement as a value of its own class."""
     makes_table: bool = False
-    """The format stands in the statement, not in the catalog."""
+    """Whether the format is in the statement instead of the catalog."""
     take_table: Callable[[Cursor], TableName] = Cursor.table
 
     def table_of(self, cursor: Cursor) -> TableName | None:
-        """The table's name, if the statement begins as those of the family do."""
+        """The table's name, if the statement begins with the words of the family."""
         words = self.begins.split()
-        place = 0
-        while place < len(words):
-            if words[place].startswith("["):
-                last = next(at for at in range(place, len(words)) if words[at].endswith("]"))
-                cursor.takes(*(word.strip("[]") for word in words[place : last + 1]))
-                place = last
-            elif words[place] == "*":
+        index = 0
+        while index < len(words):
+            if words[index].startswith("["):
+                last = next(at for at in range(index, len(words)) if words[at].endswith("]"))
+                cursor.takes(*(word.strip("[]") for word in words[index : last + 1]))
+                index = last
+            elif words[index] == "*":
                 cursor.name()
-            elif words[place] == "'":
+            elif words[index] == "'":
                 cursor.string()
-            elif not cursor.takes(words[place]):
+            elif not cursor.takes(words[index]):
                 return None
-            place += 1
+            index += 1
         try:
             return self.take_table(cursor)
         except SqlSyntaxError:
@@ -103,31 +100,31 @@ OWN_FAMILIES = (
         take_table=take_table_or_path,
     ),
 )
-"""Each has statements that some release of Spark cannot parse."""
+"""Families with statements that some release of Spark cannot parse."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StatementHeader:
-    """How a statement begins."""
+    """The first part of a statement, up to the name of its table."""
 
     family: StatementKind
     table: TableName
     text: str
     tokens: Sequence[Token] = dataclasses.field(repr=False)
     begin: int
-    """The token that the statement itself begins with, behind EXPLAIN and WITH."""
+    """The index of the first token of the statement itself, after EXPLAIN and WITH."""
     explained: str | None = None
-    """The words of an EXPLAIN that stands before the statement."""
+    """The words of an EXPLAIN before the statement."""
     named_queries: Fragment | None = None
-    """`WITH a AS (…)`, where it stands before the statement."""
+    """`WITH a AS (…)` before the statement."""
     provider: str | None = None
-    """What a statement that makes a table says after USING."""
+    """The format after USING, in a statement that makes a table."""
     source: TableName | None = None
-    """Of `CREATE TABLE … LIKE source`."""
+    """The source of `CREATE TABLE … LIKE source`."""
     is_clone: bool = False
 
     def parse(self) -> object:
-        """What the statement says. Raises `SqlSyntaxError`."""
+        """Read the whole statement. Raises `SqlSyntaxError`."""
         cursor = Cursor(self.text, self.tokens, statement=self.family.name)
         cursor.at = self.begin
         return self.family.parse(cursor)
@@ -135,30 +132,30 @@ class StatementHeader:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """Some families of statements, by the first word. Of those that begin with the same words the first counts."""
+    """Families of statements by their first word. The first family that matches counts."""
 
     by_first_word: Mapping[str, Sequence[StatementKind]]
 
     @classmethod
     def of(cls, families: Iterable[StatementKind]) -> Self:
         """The grammar of these families."""
-        found: dict[str, list[StatementKind]] = {}
+        by_first_word: dict[str, list[StatementKind]] = {}
         for family in families:
             for word in family.begins.split()[0].split("|"):
-                found.setdefault(word, []).append(family)
-        return cls(by_first_word=found)
+                by_first_word.setdefault(word, []).append(family)
+        return cls(by_first_word=by_first_word)
 
     def header_of(self, text: str) -> StatementHeader | None:
-        """How `text` begins, if it is a statement of these families; None for queries and everything else."""
+        """The header of `text`, if it is a statement of these families; None for queries and everything else."""
         word = first_word(text)
         if word not in self.by_first_word and word not in {"EXPLAIN", "WITH"}:
             return None
         try:
-            return self._opening(Cursor(text))
+            return self._header(Cursor(text))
         except SqlSyntaxError:
             return None
 
-    def _opening(self, cursor: Cursor) -> StatementHeader | None:
+    def _header(self, cursor: Cursor) -> StatementHeader | None:
         explained = take_explanation(cursor)
         named_queries = take_named_queries(cursor)
         begin = cursor.at
@@ -167,7 +164,7 @@ class Grammar:
             table = family.table_of(cursor)
             if table is None:
                 continue
-            opening = StatementHeader(
+            header = StatementHeader(
                 family=family,
                 table=table,
                 text=cursor.text,
@@ -177,28 +174,28 @@ class Grammar:
                 named_queries=named_queries,
             )
             if family.makes_table:
-                return _with_format(cursor, opening)
-            return opening
+                return _with_format(cursor, header)
+            return header
         return None
 
 
 def header_of(text: str) -> StatementHeader | None:
-    """How `text` begins, if it is of a family that has statements of ours."""
+    """The header of `text`, if it is of a family with statements that some release of Spark cannot parse."""
     return _OWN.header_of(text)
 
 
 def take_explanation(cursor: Cursor) -> str | None:
-    """Take EXPLAIN and the word that says how; give them, or None where there is no EXPLAIN."""
+    """Take EXPLAIN and the word for its mode, and return them; None where there is no EXPLAIN."""
     if not cursor.takes("EXPLAIN"):
         return None
     return f"EXPLAIN {cursor.name()}" if cursor.sees("LOGICAL|FORMATTED|EXTENDED|CODEGEN|COST") else "EXPLAIN"
 
 
-def _with_format(cursor: Cursor, opening: StatementHeader) -> StatementHeader:
-    """What tells the format of the table that the statement makes."""
+def _with_format(cursor: Cursor, header: StatementHeader) -> StatementHeader:
+    """The header with the parts that say the format of the new table."""
     source = cursor.table() if cursor.takes("LIKE") else None
     is_clone = cursor.sees("CLONE") or cursor.sees("SHALLOW|DEEP", "CLONE")
-    return dataclasses.replace(opening, source=source, is_clone=is_clone, provider=provider_of(cursor))
+    return dataclasses.replace(header, source=source, is_clone=is_clone, provider=provider_of(cursor))
 
 
 _OWN = Grammar.of(OWN_FAMILIES)

@@ -1,4 +1,4 @@
-"""Which texts may be statements of ours, told by a regular expression alone."""
+"""A regular expression that recognizes texts which may be statements of our grammar."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SPACE = r"[\s\u001c-\u001f\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u20
 
 
 def first_words(forms: Iterable[OwnForm]) -> str:
-    """A regular expression of Java and of Python, ignoring case, `.` any character, to be found from the start.
+    """A regular expression for Java and Python, to be matched at the start, ignoring case, with `.` for any character.
 
-    It matches every statement of the forms, and few other texts. A text that it does not match costs one look at its
-    first word; behind a comment and behind EXPLAIN, any text is matched that has a word of ours somewhere.
+    It matches every statement of the forms, and few other texts. Most other texts fail at their first word. After a
+    comment or EXPLAIN, it matches all texts with one of the words anywhere.
     """
     words: dict[str, list[str]] = {}
     for form in forms:
@@ -31,4 +31,4 @@ def _followed_by(words: list[str]) -> str:
 
 
 FIRST_WORDS = first_words((*FORMS_OF_DELTA, *FORMS_OF_LATER_SPARK))
-"""Matches every text that may be ours beside some release of Spark, and few others; see `first_words`."""
+"""Matches every text that our grammar may read with some release of Spark, and few others; see `first_words`."""

@@ -16,57 +16,57 @@ from anabranch.sql.grammar.statement_grammar import StatementHeader
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OwnForm:
-    """One form of statement that is ours."""
+    """A form of statements that our grammar reads."""
 
     name: str
     family: str
     """The name of the `StatementKind` whose grammar reads it."""
     begins: str
-    """Regular expression of the words that such a statement can begin with."""
+    """A regular expression for the words that such a statement can begin with."""
     word: str = ""
-    """Regular expression of a word that it holds further on; empty where the first word alone tells the form."""
+    """A regular expression for a later word of it; empty where the first word is enough."""
     matches: Callable[[StatementHeader], bool] = lambda _: True
     """Whether a statement of the family has this form."""
     only_ours: str = ""
-    """First words that no statement of Spark's has. What cannot be read behind them is an error of ours."""
+    """First words that no statement of Spark has. A syntax error after them is reported by our grammar."""
     example: str = ""
     """A statement of this form, if later releases of Spark can parse the form themselves; empty if none can."""
 
 
-def is_in_word_order(opening: StatementHeader) -> bool:
-    """Whether nothing but EXPLAIN stands before the statement; before INSERT, WITH may stand too."""
-    return opening.named_queries is None or opening.family.name == "INSERT"
+def is_in_word_order(header: StatementHeader) -> bool:
+    """Whether only EXPLAIN is before the statement; before INSERT, WITH may be, too."""
+    return header.named_queries is None or header.family.name == "INSERT"
 
 
-def _behind_table(opening: StatementHeader) -> Cursor:
-    """A cursor on what follows the name of the statement's table."""
-    cursor = Cursor(opening.text, opening.tokens, statement=opening.family.name)
-    cursor.at = opening.begin
-    opening.family.table_of(cursor)
+def _behind_table(header: StatementHeader) -> Cursor:
+    """A cursor after the name of the statement's table."""
+    cursor = Cursor(header.text, header.tokens, statement=header.family.name)
+    cursor.at = header.begin
+    header.family.table_of(cursor)
     return cursor
 
 
-def _parsed(opening: StatementHeader) -> object | None:
+def _parsed(header: StatementHeader) -> object | None:
     try:
-        return opening.parse()
+        return header.parse()
     except SqlSyntaxError:
         return None
 
 
-def _describes_history_or_detail(opening: StatementHeader) -> bool:
+def _describes_history_or_detail(header: StatementHeader) -> bool:
     # Spark has `DESCRIBE t PARTITION (…)` and `DESCRIBE t AS JSON`, also of tables named detail and history.
-    cursor = Cursor(opening.text, opening.tokens)
-    cursor.at = opening.begin + 2
+    cursor = Cursor(header.text, header.tokens)
+    cursor.at = header.begin + 2
     is_partition = cursor.sees("PARTITION") and cursor.sees_symbol("(", 1)
     return not is_partition and not cursor.sees("AS", "JSON")
 
 
-def _drops_feature(opening: StatementHeader) -> bool:
-    return _behind_table(opening).sees("DROP", "FEATURE")
+def _drops_feature(header: StatementHeader) -> bool:
+    return _behind_table(header).sees("DROP", "FEATURE")
 
 
-def _syncs_identity(opening: StatementHeader) -> bool:
-    cursor = _behind_table(opening)
+def _syncs_identity(header: StatementHeader) -> bool:
+    cursor = _behind_table(header)
     if not cursor.takes("ALTER|CHANGE"):
         return False
     cursor.takes("COLUMN")
@@ -77,68 +77,68 @@ def _syncs_identity(opening: StatementHeader) -> bool:
     return cursor.sees("SYNC", "IDENTITY")
 
 
-def _changes_constraint(opening: StatementHeader) -> bool:
-    cursor = _behind_table(opening)
+def _changes_constraint(header: StatementHeader) -> bool:
+    cursor = _behind_table(header)
     return cursor.sees("ADD", "CONSTRAINT|CHECK") or cursor.sees("DROP", "CONSTRAINT")
 
 
-def _adds_column_if_missing(opening: StatementHeader) -> bool:
-    return _behind_table(opening).sees("ADD", "COLUMN|COLUMNS", "IF", "NOT", "EXISTS")
+def _adds_column_if_missing(header: StatementHeader) -> bool:
+    return _behind_table(header).sees("ADD", "COLUMN|COLUMNS", "IF", "NOT", "EXISTS")
 
 
-def _renames_by_change_column(opening: StatementHeader) -> bool:
-    statement = _parsed(opening) if _behind_table(opening).sees("CHANGE") else None
+def _renames_by_change_column(header: StatementHeader) -> bool:
+    statement = _parsed(header) if _behind_table(header).sees("CHANGE") else None
     if not isinstance(statement, AlterTable) or not isinstance(statement.alteration, AlterColumns):
         return False
     return any(column.new_name is not None for column in statement.alteration.columns)
 
 
-def _clones(opening: StatementHeader) -> bool:
-    return opening.is_clone
+def _clones(header: StatementHeader) -> bool:
+    return header.is_clone
 
 
-def _has_constraints(opening: StatementHeader) -> bool:
+def _has_constraints(header: StatementHeader) -> bool:
     """Spark 4.0 has no constraints in CREATE TABLE, of any format."""
-    if opening.provider not in {None, "delta"}:
+    if header.provider not in {None, "delta"}:
         return False
-    statement = _parsed(opening)
+    statement = _parsed(header)
     return isinstance(statement, CreateTable) and bool(statement.checks or statement.unsupported)
 
 
-def _is_like_of_identifier(opening: StatementHeader) -> bool:
-    return opening.source is not None and any(name.expression is not None for name in _names_of_like(opening))
+def _is_like_of_identifier(header: StatementHeader) -> bool:
+    return header.source is not None and any(name.expression is not None for name in _names_of_like(header))
 
 
-def _is_like_of_catalog(opening: StatementHeader) -> bool:
-    return opening.source is not None and any(len(name.parts) > 2 for name in _names_of_like(opening))
+def _is_like_of_catalog(header: StatementHeader) -> bool:
+    return header.source is not None and any(len(name.parts) > 2 for name in _names_of_like(header))
 
 
-def _names_of_like(opening: StatementHeader) -> tuple[TableName, ...]:
-    return (opening.table,) if opening.source is None else (opening.table, opening.source)
+def _names_of_like(header: StatementHeader) -> tuple[TableName, ...]:
+    return (header.table,) if header.source is None else (header.table, header.source)
 
 
-def _evolves(opening: StatementHeader) -> bool:
-    cursor = Cursor(opening.text, opening.tokens)
-    cursor.at = opening.begin
+def _evolves(header: StatementHeader) -> bool:
+    cursor = Cursor(header.text, header.tokens)
+    cursor.at = header.begin
     return cursor.sees("INSERT", "WITH", "SCHEMA", "EVOLUTION")
 
 
-def _replaces_by_rows(opening: StatementHeader) -> bool:
-    statement = _parsed(opening)
+def _replaces_by_rows(header: StatementHeader) -> bool:
+    statement = _parsed(header)
     if statement is None:
-        # A mistake behind these words is to be reported at its place.
-        words = [token.word for token in opening.tokens]
+        # A syntax error after these words is to be reported with its position.
+        words = [token.word for token in header.tokens]
         return any(pair in {("REPLACE", "ON"), ("REPLACE", "USING")} for pair in itertools.pairwise(words))
     return isinstance(statement, Insert) and bool(statement.replace_on or statement.replace_using)
 
 
-def _replaces_where_by_name(opening: StatementHeader) -> bool:
-    statement = _parsed(opening)
+def _replaces_where_by_name(header: StatementHeader) -> bool:
+    statement = _parsed(header)
     return isinstance(statement, Insert) and statement.replace_where is not None and statement.by_name
 
 
-def _replaces_where_with_columns(opening: StatementHeader) -> bool:
-    statement = _parsed(opening)
+def _replaces_where_with_columns(header: StatementHeader) -> bool:
+    statement = _parsed(header)
     return isinstance(statement, Insert) and statement.replace_where is not None and statement.columns is not None
 
 
@@ -184,7 +184,7 @@ FORMS_OF_DELTA: tuple[OwnForm, ...] = (
         matches=_renames_by_change_column,
     ),
 )
-"""Those that no release of Spark parses. `DESCRIBE HISTORY t` means a column `t` to Spark; here it is the history."""
+"""Forms that no release of Spark parses. Spark reads `DESCRIBE HISTORY t` as the column `t` of a table `HISTORY`."""
 
 FORMS_OF_LATER_SPARK: tuple[OwnForm, ...] = (
     OwnForm(
@@ -262,4 +262,4 @@ FORMS_OF_LATER_SPARK: tuple[OwnForm, ...] = (
         example="COMMENT ON COLUMN t.c IS 'x'",
     ),
 )
-"""Those that became Spark's own between 4.1 and 4.3."""
+"""Forms that Spark parses itself since 4.1, 4.2 or 4.3."""

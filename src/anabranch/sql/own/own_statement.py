@@ -1,7 +1,7 @@
-"""Statements that Spark's parser does not know: recognised, with the columns of their results, and run.
+"""Statements that Spark's parser does not know: they are recognized, have the columns of their results, and are run.
 
-Every statement passes here on its way to Spark's parser, so `FIRST_WORDS` tells at little cost which texts are worth
-asking `statement_of` about.
+Every statement is checked before Spark's parser reads it, so `FIRST_WORDS` finds the few texts for which
+`statement_of` has to be called.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ class OwnStatement:
     """A statement that Spark's parser does not know."""
 
     form: OwnForm
-    opening: StatementHeader
+    header: StatementHeader
     statement: object
 
     @property
     def name(self) -> str:
-        """What messages call it."""
-        return self.opening.family.name
+        """The name of the statement in messages."""
+        return self.header.family.name
 
     @property
     def explained(self) -> str | None:
-        """The words of an EXPLAIN that stands before it."""
-        return self.opening.explained
+        """The words of an EXPLAIN before it."""
+        return self.header.explained
 
     @property
     def output(self) -> StructType:
-        """The columns of what `run` gives."""
-        return result_columns(self.opening, self.statement)
+        """The columns of the result of `run`."""
+        return result_columns(self.header, self.statement)
 
     @property
     def markers(self) -> tuple[str | int, ...]:
@@ -62,7 +62,7 @@ class OwnStatement:
         return tuple(marker.start if marker.name is None else marker.name for marker in self._markers())
 
     def parameters(self, values: Sequence[Any]) -> Parameters:
-        """Values of `markers`, one for each and in their order, as `run` takes them."""
+        """The parameters for `run`, from the values of `markers` in their order."""
         pairs = list(zip(self.markers, values, strict=True))
         named = {marker: value for marker, value in pairs if isinstance(marker, str)}
         return Parameters(
@@ -71,30 +71,32 @@ class OwnStatement:
         )
 
     def run(self, session: DeltaSession, parameters: Parameters = _NO_PARAMETERS) -> DataFrame:
-        """Do it, now; queries and expressions in it are asked of `session.spark`.
+        """Run the statement. `session.spark` evaluates its queries and expressions.
 
-        Raises `UnboundParameterError`, `UnsupportedOperationError`, and whatever the command raises.
+        Raises `UnboundParameterError`, `UnsupportedOperationError`, and the errors of the command.
         """
         self._check_bound(parameters)
-        opening, statement = self.opening, self.statement
+        header, statement = self.header, self.statement
         with StatementContext(session, parameters) as context:
-            if opening.family.makes_table and not makes_delta_table(context, opening):
+            if header.family.makes_table and not makes_delta_table(context, header):
                 operation = f"{self.form.name} for a table of another format than Delta"
                 raise UnsupportedOperationError(operation=operation, instead="Write USING delta.")
-            if opening.explained is not None:
-                return explain(context, opening, statement, EXPLAINED)
+            if header.explained is not None:
+                return explain(context, header, statement, EXPLAINED)
             if isinstance(statement, Insert):
-                return insert(context, statement, *(() if opening.named_queries is None else (opening.named_queries,)))
+                return insert(context, statement, *(() if header.named_queries is None else (header.named_queries,)))
             return _EXECUTIONS[type(statement)](context, statement)
 
     def _markers(self) -> list[Marker]:
-        found = markers(self.opening.text)
+        parameters = markers(self.header.text)
         if isinstance(self.statement, CreateTable):
             # Only the table's name and the query have parameters: a type, as in STRUCT<a : INT>, has colons too.
             query = self.statement.query
-            begin = len(self.opening.text) if query is None else query.start
-            found = [marker for marker in found if marker.start < self.opening.table.end or marker.start >= begin]
-        return found
+            begin = len(self.header.text) if query is None else query.start
+            parameters = [
+                marker for marker in parameters if marker.start < self.header.table.end or marker.start >= begin
+            ]
+        return parameters
 
     def _check_bound(self, parameters: Parameters) -> None:
         count = 0
@@ -110,42 +112,42 @@ class OwnStatement:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OwnGrammar:
-    """The statements that are ours beside one release of Spark."""
+    """The statements that our grammar reads, since one release of Spark does not."""
 
     forms: tuple[OwnForm, ...]
     spark_parses: Callable[[str], bool]
 
     @classmethod
     def beside(cls, spark_parses: Callable[[str], bool]) -> Self:
-        """Those of Delta, and those of later releases that `spark_parses`, which asks Spark's parser, does not know.
+        """The grammar of Delta's forms, and of those of later releases for which `spark_parses` is false.
 
-        It is asked about a form when the first text of that form comes.
+        That calls Spark's parser, for the first text of every form.
         """
         return cls(forms=(*FORMS_OF_DELTA, *FORMS_OF_LATER_SPARK), spark_parses=functools.cache(spark_parses))
 
     def has(self, form: OwnForm) -> bool:
-        """Whether statements of this form are ours."""
+        """Whether our grammar reads statements of this form."""
         return not form.example or not self.spark_parses(form.example)
 
     def statement_of(self, text: str) -> OwnStatement | None:
-        """The statement that `text` is; None for everything that Spark's parser reads, or refuses, by itself.
+        """The statement in `text`; None where Spark's parser reads the text or reports its error.
 
-        Settings of the session that change how its SQL is read are the caller's to apply: see `session_grammar`.
-        Raises `SqlSyntaxError` where it is a statement of ours but for a mistake.
+        Callers have to apply settings of the session that change how its SQL is read: see `session_grammar`.
+        Raises `SqlSyntaxError` for a statement of our grammar with a syntax error.
         """
-        opening = header_of(text)
-        if opening is None:
+        header = header_of(text)
+        if header is None:
             self._raise_mistake(text)
             return None
-        if not is_in_word_order(opening):
+        if not is_in_word_order(header):
             return None
         for form in self.forms:
-            if form.family == opening.family.name and form.matches(opening) and self.has(form):
-                return OwnStatement(form=form, opening=opening, statement=opening.parse())
+            if form.family == header.family.name and form.matches(header) and self.has(form):
+                return OwnStatement(form=form, header=header, statement=header.parse())
         return None
 
     def _raise_mistake(self, text: str) -> None:
-        """Raises `SqlSyntaxError` for a text that begins as only ours do and then has no name of a table."""
+        """Raises `SqlSyntaxError` for a text with first words of our grammar alone that has no name of a table."""
         cursor = Cursor(text)
         cursor.takes("EXPLAIN")
         cursor.takes("LOGICAL|FORMATTED|EXTENDED|CODEGEN|COST")

@@ -1,4 +1,4 @@
-"""`t@v3` without quotes, which Spark reads from 4.3 on alone."""
+"""Names such as `t@v3` without quotes, which Spark itself reads only from 4.3 on."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _SUFFIX = re.compile(r"[vV]\d+|\d{17}")
 
 
 def with_versions_quoted(text: str) -> str | None:
-    """`text` with `t@v3` and `t@20240131093000000` in backticks; None where there is none."""
+    """`text` with `t@v3` and `t@20240131093000000` in backticks; None where the text has none."""
     tokens = tokenize(text)
     pieces, end = [], 0
-    for place in range(1, len(tokens) - 1):
-        name, at, suffix = tokens[place - 1 : place + 2]
+    for index in range(1, len(tokens) - 1):
+        name, at, suffix = tokens[index - 1 : index + 2]
         if at.is_symbol("@") and _is_version(name, at, suffix):
             quoted = f"{name.name}@{suffix.text}".replace("`", "``")
             pieces += [text[end : name.start], f"`{quoted}`"]
@@ -24,5 +24,5 @@ def with_versions_quoted(text: str) -> str | None:
 
 def _is_version(name: Token, at: Token, suffix: Token) -> bool:
     is_adjacent = name.end == at.start and at.end == suffix.start
-    is_known = suffix.kind in {TokenKind.WORD, TokenKind.NUMBER}
-    return name.is_name and is_adjacent and is_known and _SUFFIX.fullmatch(suffix.text) is not None
+    is_plain = suffix.kind in {TokenKind.WORD, TokenKind.NUMBER}
+    return name.is_name and is_adjacent and is_plain and _SUFFIX.fullmatch(suffix.text) is not None

@@ -30,9 +30,9 @@ from anabranch.sql.grammar.statement_grammar import StatementHeader
 NOTHING = StructType([])
 
 
-def result_columns(opening: StatementHeader, statement: object) -> StructType:
-    """The columns that `OwnStatement.run` will give."""
-    return statement_explanations.SCHEMA if opening.explained is not None else _COLUMNS[type(statement)]
+def result_columns(header: StatementHeader, statement: object) -> StructType:
+    """The columns of the result of `OwnStatement.run`."""
+    return statement_explanations.SCHEMA if header.explained is not None else _COLUMNS[type(statement)]
 
 
 _COLUMNS: Mapping[type, StructType] = {

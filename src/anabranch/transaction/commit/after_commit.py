@@ -1,4 +1,4 @@
-"""What follows a landed commit: checksum, checkpoint, clean-up. It may fail; the commit stands."""
+"""What follows a commit: checksum, checkpoint, clean-up. If it fails, the commit is still in the log."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class AfterCommitStep(typing.Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in a log message."""
+        """The name of the step in log messages."""
 
-    def run(self, landed: CommittedVersion) -> None:
-        """Do it, or nothing where it is not due."""
+    def run(self, committed: CommittedVersion) -> None:
+        """Run the step, if it is due."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,55 +48,63 @@ class AfterCommit:
 
     steps: Sequence[AfterCommitStep] = ()
 
-    def run(self, landed: CommittedVersion) -> None:
-        """All steps, whatever becomes of the ones before. Raises nothing but an interrupt by the user.
+    def run(self, committed: CommittedVersion) -> None:
+        """Run all steps, also after one that failed. Raises nothing but an interrupt by the user.
 
-        The commit is in the log: who reported a failure now would make the caller write its rows again.
+        The commit is in the log: if a failure were reported now, the caller would write its rows again.
         """
         for step in self.steps:
             try:
-                step.run(landed)
+                step.run(committed)
             except DeltaError as error:
-                LOGGER.warning("version %d landed, but its %s failed: %s", landed.version, step.name, error)
+                LOGGER.warning("version %d is committed, but its %s failed: %s", committed.version, step.name, error)
             except Exception:
-                LOGGER.warning("version %d landed, but its %s failed", landed.version, step.name, exc_info=True)
+                message = "version %d is committed, but its %s failed"
+                LOGGER.warning(message, committed.version, step.name, exc_info=True)
 
 
-# Manifests in the symlink format: a text file a partition that lists its data files, for engines without Delta.
+# Manifests in the symlink format: one text file for each partition, which lists the data files of the partition for
+# engines that do not read Delta.
 
 
 MANIFEST_DIRECTORY = "_symlink_format_manifest"
 _MANIFEST = "manifest"
 _LINE_BREAK = r"[\x00-\x1F\x7F\x{0085}\x{2028}\x{2029}]"
-"""What some reader takes for the end of a line; no other control character is of use in a name."""
+"""Characters that some reader takes for the end of a line, and the other control characters."""
 _ABSOLUTE = "^(/|[A-Za-z][A-Za-z0-9+.-]*:/)"
 
 PartitionKey = tuple[str | None, ...]
-"""Values as the log has them, None for null, in the order of the partition columns."""
+"""Partition values as the log has them, None for null, in the order of the partition columns."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteManifests:
-    """See `delta.compatibility.symlinkFormatManifest.enabled`: after each commit, the partitions that it changed."""
+    """Writes the manifests of the partitions that a commit changed.
+
+    See `delta.compatibility.symlinkFormatManifest.enabled`.
+    """
 
     store: LogStore
     name: str = "symlink manifest"
 
-    def run(self, landed: CommittedVersion) -> None:
-        snapshot = landed.snapshot
+    def run(self, committed: CommittedVersion) -> None:
+        snapshot = committed.snapshot
         if not snapshot.properties.symlink_manifests_enabled:
             return
-        write_manifests(self.store, snapshot, only=self._touched(landed))
+        write_manifests(self.store, snapshot, only=self._touched(committed))
 
-    def _touched(self, landed: CommittedVersion) -> set[PartitionKey] | None:
-        """The partitions that got or lost files; None for all, where that is not known or none has a manifest yet."""
-        if any(isinstance(action, Metadata) for action in landed.actions):
+    def _touched(self, committed: CommittedVersion) -> set[PartitionKey] | None:
+        """The partitions in which files were added or removed.
+
+        None means all partitions: where the changed ones are not known, or no manifest exists yet.
+        """
+        if any(isinstance(action, Metadata) for action in committed.actions):
             return None
         if next(iter(self.store.list_tree(MANIFEST_DIRECTORY)), None) is None:
             return None
-        columns = landed.snapshot.partition_columns
+        columns = committed.snapshot.partition_columns
         touched = set()
-        for action in landed.actions:
+        for action in committed.actions:
             if isinstance(action, AddFile | RemoveFile):
                 if action.partition_values is None:
                     return None
@@ -105,7 +113,7 @@ class WriteManifests:
 
 
 def write_manifests(store: LogStore, snapshot: Snapshot, *, only: Collection[PartitionKey] | None = None) -> None:
-    """Make the manifests say what is in the table, or in the partitions `only`; those of partitions without files go.
+    """Write the manifests of the table, or of the partitions `only`, and delete those of partitions without files.
 
     Raises `ManifestsHideVectorsError`, `ManifestsNeedPlainColumnsError`, `ManifestLineError` and `StorageError`.
     """
@@ -124,7 +132,7 @@ def write_manifests(store: LogStore, snapshot: Snapshot, *, only: Collection[Par
 
 
 def check_listable(snapshot: Snapshot, *, table: str) -> None:
-    """Check that files by themselves show the table's rows.
+    """Check that the data files alone have the table's rows, as readers of manifests need.
 
     Raises `ManifestsHideVectorsError` and `ManifestsNeedPlainColumnsError`.
     """
@@ -137,7 +145,7 @@ def check_listable(snapshot: Snapshot, *, table: str) -> None:
 
 
 def _files_by_partition(snapshot: Snapshot, store: LogStore) -> dict[PartitionKey, list[str]]:
-    """Absolute plain names as Hadoop spells them, in order, by partition."""
+    """The absolute paths of the data files, unencoded and as Hadoop spells them, sorted, by partition."""
     files = snapshot.files.columns("path", "partition_values")
     root = f"file:{store.root}" if store.root.startswith("/") else store.root
     plain = decode_path_column(files["path"], table_root=store.root, allowed_prefixes=allowed_prefixes_of(store))
@@ -149,12 +157,12 @@ def _files_by_partition(snapshot: Snapshot, store: LogStore) -> dict[PartitionKe
         raise ManifestLineError(table=store.root, file=broken[0].as_py())
     if not snapshot.partition_columns:
         return {(): sorted(names.to_pylist())}
-    places = [f"p{place}" for place in range(len(snapshot.partition_columns))]
+    labels = [f"p{index}" for index in range(len(snapshot.partition_columns))]
     columns = [partition_texts(files["partition_values"], name) for name in snapshot.partition_columns]
-    by_partition = pa.table([*columns, names], names=[*places, "name"]).group_by(places, use_threads=False)
-    told = by_partition.aggregate([("name", "list")])
-    keys = zip(*(told[place].to_pylist() for place in places), strict=True)
-    return {key: sorted(found) for key, found in zip(keys, told["name_list"].to_pylist(), strict=True)}
+    by_partition = pa.table([*columns, names], names=[*labels, "name"]).group_by(labels, use_threads=False)
+    groups = by_partition.aggregate([("name", "list")])
+    keys = zip(*(groups[label].to_pylist() for label in labels), strict=True)
+    return {key: sorted(paths) for key, paths in zip(keys, groups["name_list"].to_pylist(), strict=True)}
 
 
 def _path(snapshot: Snapshot, key: Sequence[str | None]) -> str:
@@ -162,72 +170,75 @@ def _path(snapshot: Snapshot, key: Sequence[str | None]) -> str:
     return "/".join(part for part in (MANIFEST_DIRECTORY, partition_path(values), _MANIFEST) if part)
 
 
-# What readers find besides the commits: `N.crc`, a checkpoint every few, metadata for readers of Iceberg.
+# Files for readers besides the commits: `N.crc`, checkpoints, metadata for readers of Iceberg.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteChecksum:
-    """See "Version Checksum File": written once, after the commit, never over another."""
+    """Writes the checksum of the version, once, and never over an existing one. See "Version Checksum File"."""
 
     store: LogStore
     name: str = "checksum"
 
-    def run(self, landed: CommittedVersion) -> None:
-        write_checksum(self.store, landed.version, checksum_of(landed.snapshot, txn_id=landed.txn_id))
+    def run(self, committed: CommittedVersion) -> None:
+        write_checksum(self.store, committed.version, checksum_of(committed.snapshot, txn_id=committed.txn_id))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteCheckpoint:
-    """See "Checkpoints" and `delta.checkpointInterval`."""
+    """Writes a checkpoint if one is due. See "Checkpoints" and `delta.checkpointInterval`."""
 
     store: LogStore
     clock: Clock
     random: random.Random
     name: str = "checkpoint"
 
-    def run(self, landed: CommittedVersion) -> None:
-        if is_checkpoint_due(landed.snapshot):
+    def run(self, committed: CommittedVersion) -> None:
+        if is_checkpoint_due(committed.snapshot):
             new_uuid = functools.partial(random_uuid, self.random)
-            write_checkpoint(self.store, landed.snapshot, clock=self.clock, new_uuid=new_uuid)
+            write_checkpoint(self.store, committed.snapshot, clock=self.clock, new_uuid=new_uuid)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CleanUpLog:
-    """See "Metadata Cleanup", `delta.enableExpiredLogCleanup` and `delta.logRetentionDuration`."""
+    """Deletes expired log files. See "Metadata Cleanup" and `delta.logRetentionDuration`."""
 
     store: LogStore
     clock: Clock
     name: str = "log clean-up"
 
-    def run(self, landed: CommittedVersion) -> None:
-        snapshot = landed.snapshot
+    def run(self, committed: CommittedVersion) -> None:
+        snapshot = committed.snapshot
         if not is_checkpoint_due(snapshot) or not snapshot.properties.expired_log_cleanup_enabled:
             return
-        # A clock that is ahead must not make history old: what storage says of our own commit counts as well.
+        # A clock that is ahead must not make log files expire early, so the storage's time of our commit bounds it.
         now_ms = min(self.clock.now_ms(), snapshot.segment.modified_ms)
         clean_up_log(self.store, upto=snapshot.version, now_ms=now_ms, properties=snapshot.properties)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteIcebergMetadata:
-    """See `delta.universalFormat.enabledFormats`. A version that was left out is made up for by the next one."""
+    """Writes metadata for readers of Iceberg. See `delta.universalFormat.enabledFormats`.
+
+    After a failure the next version also has the changes of the version that is missing.
+    """
 
     store: LogStore
     random: random.Random
     name: str = "Iceberg metadata"
 
-    def run(self, landed: CommittedVersion) -> None:
-        if not writes_iceberg(landed.snapshot.properties):
+    def run(self, committed: CommittedVersion) -> None:
+        if not writes_iceberg(committed.snapshot.properties):
             return
-        check_installed(landed.snapshot.properties, table=landed.snapshot.table_root)
-        # Only who writes such a table needs the library.
-        from anabranch.uniform.conversion import convert  # noqa: PLC0415
+        check_installed(committed.snapshot.properties, table=committed.snapshot.table_root)
+        # Only writers of such tables need the library.
+        from anabranch.uniform.conversion import convert_to_iceberg  # noqa: PLC0415
 
-        convert(self.store, landed.snapshot, random=self.random)
+        convert_to_iceberg(self.store, committed.snapshot, random=self.random)
 
 
 def standard_upkeep(store: LogStore, clock: Clock, random: random.Random) -> AfterCommit:
-    """What every writer does for its readers."""
+    """The steps that every writer runs after a commit."""
     return AfterCommit(
         steps=(
             WriteChecksum(store=store),

@@ -1,4 +1,4 @@
-"""What the commit loop works with, and the bounds it keeps."""
+"""What the commit loop works with, its limits, and its result."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from anabranch.transaction.rows.row_access import FindRows, Vectors
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLimits:
-    """How long the loop goes on."""
+    """The limits of the commit loop."""
 
     attempts_max: int = 10_000
-    """Versions tried. Every lost attempt is somebody else's commit, so the table moves on."""
+    """Versions tried. Each lost attempt is a commit of another writer, so the table makes progress."""
     checks_ms_max: float = 600_000
-    """Longest time to tell, after a lost race, whether ours is in conflict."""
-    doubts_max: int = 12
-    """Times one version is tried while the storage does not say what became of it."""
-    race_wait_ms_max: float = 100
-    """Longest pause after a lost race. It grows no further, or those who lost most would lose on."""
-    doubt_wait_ms_max: float = 5_000
+    """Longest time of the conflict checks after a lost attempt."""
+    unresolved_attempts_max: int = 12
+    """Times that one version is tried while the storage does not report an outcome."""
+    lost_attempt_wait_ms_max: float = 100
+    """Longest pause after a lost attempt. It is short, or writers that lost most often would lose further."""
+    unresolved_wait_ms_max: float = 5_000
+    """Longest pause while the outcome of an attempt is unknown."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CommitContext:
-    """Where commits land."""
+    """A table's storage and everything else that the commit loop needs."""
 
     store: LogStore
     clock: Clock
@@ -44,13 +45,13 @@ class CommitContext:
     bounds: RetryLimits = RetryLimits()
     find_rows: FindRows | None = None
 
-    def wait_after_race(self, attempt: int) -> None:
-        """Let rivals drift apart."""
-        self._wait(attempt, limit_ms=self.bounds.race_wait_ms_max)
+    def wait_after_lost_attempt(self, attempt: int) -> None:
+        """Wait for a random time, so that concurrent writers do not collide again."""
+        self._wait(attempt, limit_ms=self.bounds.lost_attempt_wait_ms_max)
 
-    def wait_in_doubt(self, attempt: int) -> None:
-        """Give a storage in trouble time to recover."""
-        self._wait(attempt + 5, limit_ms=self.bounds.doubt_wait_ms_max)
+    def wait_while_unresolved(self, attempt: int) -> None:
+        """Give a failing storage time to recover."""
+        self._wait(attempt + 5, limit_ms=self.bounds.unresolved_wait_ms_max)
 
     def _wait(self, attempt: int, *, limit_ms: float) -> None:
         ceiling_ms = min(limit_ms, 2.0 ** min(attempt, 20))
@@ -62,23 +63,23 @@ class CommitContext:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CommittedVersion:
-    """What landed, where, and behind whom."""
+    """A commit, with its version and the commits that landed first."""
 
     version: int
     timestamp_ms: int
-    """In-commit timestamp where the table has them, else our clock when the commit was tried."""
+    """The in-commit timestamp where the table has them, else our clock at the attempt."""
     txn_id: str
     attempts: int
-    """Versions tried; 1 where nobody was in the way."""
+    """Versions tried; 1 where no other commit landed first."""
     reconciled: tuple[int, ...]
-    """Versions that landed between the one read and this one."""
+    """Versions that were committed between the one read and this one."""
     dropped_bins: tuple[Bin, ...] = ()
-    """Of a commit that changes no row: parts that winners made impossible, to be done again if wanted."""
+    """For a commit that changes no row: the bins that winners made impossible. Another commit may rewrite them."""
     actions: tuple[Action, ...] = dataclasses.field(repr=False)
-    """As they stand in the log."""
+    """The actions as they are in the log."""
     load: Callable[[int], Snapshot] = dataclasses.field(repr=False)
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The table as of this version; read when first asked for."""
+        """The table as of this version, read on first access."""
         return self.load(self.version)

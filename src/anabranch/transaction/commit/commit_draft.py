@@ -1,4 +1,4 @@
-"""A proposal at the one version it is tried for: everything that depends on the version is filled in."""
+"""A proposed commit at the version of one attempt, with everything that depends on the version."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.value_text import LONG_MAX
 from anabranch.transaction.commit.invariants import check_invariants
 from anabranch.transaction.conflicts.latest_state import LatestState
-from anabranch.transaction.conflicts.rebase_report import LANDED_AFTER_TAG, stretches
-from anabranch.transaction.proposed_commit import ProposedCommit, encoded_metrics, written_level
+from anabranch.transaction.conflicts.rebase_report import LANDED_AFTER_TAG, version_ranges
+from anabranch.transaction.proposed_commit import ProposedCommit, encoded_metrics, isolation_level_text
 from anabranch.transaction.rows.row_ids import assigns_row_ids, with_ids, with_row_ids
 
 # The time of a commit. See "In-Commit Timestamps".
@@ -31,10 +31,10 @@ ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 
 def in_commit_timestamp(latest: LatestState, *, protocol: Protocol, metadata: Metadata, now_ms: int) -> int | None:
-    """The time that the commit after `latest` must carry; None where the table has no in-commit timestamps.
+    """The timestamp of the commit after `latest`; None where the table has no in-commit timestamps.
 
-    Above that of the commit before, also when our clock is behind; where this commit turns them on,
-    above the time of the file before. Raises `NumbersExhaustedError`.
+    It is greater than that of the commit before, also when our clock is behind. Where this commit turns them on, it is
+    greater than the time of the file before. Raises `NumbersExhaustedError`.
     """
     if not _is_active(protocol, metadata):
         return None
@@ -56,14 +56,14 @@ def in_commit_timestamp(latest: LatestState, *, protocol: Protocol, metadata: Me
 def with_enablement(
     metadata: Metadata, latest: LatestState, *, protocol: Protocol, timestamp_ms: int | None
 ) -> Metadata:
-    """`metadata`, with the version and time of the change where it turns in-commit timestamps on.
+    """`metadata`, with the version and time of the change if it turns in-commit timestamps on.
 
-    A table that had them from version 0 needs no such note.
+    A table that has them since version 0 does not need these properties.
     """
     if timestamp_ms is None or latest.version < 0 or _was_active(latest) or not _is_active(protocol, metadata):
         return metadata
-    noted = {ENABLEMENT_VERSION: str(latest.version + 1), ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
-    return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **noted})
+    enablement = {ENABLEMENT_VERSION: str(latest.version + 1), ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
+    return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **enablement})
 
 
 def _was_active(latest: LatestState) -> bool:
@@ -74,11 +74,11 @@ def _is_active(protocol: Protocol, metadata: Metadata) -> bool:
     return active(protocol, FEATURE, properties=TableProperties(metadata.configuration))
 
 
-# Which part of the history is kept or removed as a whole, after a feature was dropped.
+# The part of the history that is kept or removed only as a whole, after a feature was dropped.
 #
-# `checkpointProtection` is a Writer feature that PROTOCOL.md does not have yet; its text is Delta's RFC "Checkpoint
+# `checkpointProtection` is a writer feature that PROTOCOL.md does not have yet; its text is Delta's RFC "Checkpoint
 # Protection". Versions before `delta.requireCheckpointProtectionBeforeVersion` may use features that the table no
-# longer lists. Readers get past them by checkpoints, so these must stay as long as any of those versions does.
+# longer lists. Readers skip them by checkpoints, so these must stay as long as any of those versions does.
 
 
 CHECKPOINT_PROTECTION: Final = "checkpointProtection"
@@ -86,9 +86,9 @@ PROTECTED_BEFORE: Final = "delta.requireCheckpointProtectionBeforeVersion"
 
 
 def with_protection(metadata: Metadata, latest: LatestState, *, protocol: Protocol) -> Metadata:
-    """`metadata`, with the version right after `latest` as the bound where it moves the bound at all.
+    """`metadata`, with the version right after `latest` as the bound if it changes the bound.
 
-    Only dropping a feature does that, and then everything before its own commit is protected, wherever that lands.
+    Only DROP FEATURE does that, and then every version before its own commit is protected.
     """
     bound = metadata.configuration.get(PROTECTED_BEFORE)
     before = None if latest.metadata is None else latest.metadata.configuration.get(PROTECTED_BEFORE)
@@ -104,20 +104,20 @@ ROWS_KEPT_TAG = "delta.rowTracking.preserved"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CommitDraft:
-    """A commit, complete but for being in the log. Its invariants have been checked."""
+    """A complete commit for one version, not yet in the log. Its invariants have been checked."""
 
     version: int
     txn_id: str
     actions: tuple[Action, ...]
     timestamp_ms: int
-    """What the commit says of its time."""
+    """The time of the commit as `commitInfo` has it."""
 
     def encoded(self) -> bytes:
         return encode_actions(self.actions)
 
 
 def draft_commit(ours: ProposedCommit, latest: LatestState, *, now_ms: int, engine_info: str) -> CommitDraft:
-    """`ours` as the commit right after `latest`.
+    """Make the commit right after `latest` from `ours`.
 
     Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`, `RowIdsNeedStatisticsError`,
     `NumbersExhaustedError`.
@@ -139,8 +139,12 @@ def draft_commit(ours: ProposedCommit, latest: LatestState, *, now_ms: int, engi
         for action in ours.actions
     )
     if tracks_rows(protocol, metadata):
-        known = _with_known_ids(actions, latest)
-        actions = with_row_ids(known, after=latest.row_id_high_water_mark, version=version, table=latest.table)
+        actions = with_row_ids(
+            _with_existing_ids(actions, latest),
+            after=latest.row_id_high_water_mark,
+            version=version,
+            table=latest.table,
+        )
     info = CommitInfo(
         in_commit_timestamp=timestamp_ms,
         timestamp=now_ms if timestamp_ms is None else timestamp_ms,
@@ -149,7 +153,7 @@ def draft_commit(ours: ProposedCommit, latest: LatestState, *, now_ms: int, engi
         operation=ours.operation.name,
         operation_parameters=dict(ours.operation.encoded_parameters()),
         read_version=ours.read_version if ours.read_version >= 0 else None,
-        isolation_level=written_level(ours.isolation),
+        isolation_level=isolation_level_text(ours.isolation),
         is_blind_append=ours.is_blind_append,
         operation_metrics=dict(encoded_metrics(ours.metrics)),
         user_metadata=ours.operation.user_metadata,
@@ -171,11 +175,11 @@ def tracks_rows(protocol: Protocol, metadata: Metadata) -> bool:
     return assigns_row_ids(protocol, suspended=suspended)
 
 
-def _with_known_ids(actions: Sequence[Action], latest: LatestState) -> list[Action]:
-    """Files that are in the table keep their ids, also those that a winner has given them meanwhile."""
-    known = latest.row_ids_by_path({action.path for action in actions if _lacks_row_ids(action)})
+def _with_existing_ids(actions: Sequence[Action], latest: LatestState) -> list[Action]:
+    """Give files that are in the table their ids, also those that a winner has assigned since we read."""
+    existing = latest.row_ids_by_path({action.path for action in actions if _lacks_row_ids(action)})
     return [
-        with_ids(action, known[action.path]) if _lacks_row_ids(action) and action.path in known else action
+        with_ids(action, existing[action.path]) if _lacks_row_ids(action) and action.path in existing else action
         for action in actions
     ]
 
@@ -187,18 +191,18 @@ def _lacks_row_ids(action: Action) -> TypeGuard[AddFile | RemoveFile]:
 def _tags(ours: ProposedCommit, latest: LatestState, *, tracks_rows: bool) -> dict[str, str]:
     tags = dict(ours.tags)
     if latest.winners:
-        tags[LANDED_AFTER_TAG] = stretches(winner.version for winner in latest.winners)
+        tags[LANDED_AFTER_TAG] = version_ranges(winner.version for winner in latest.winners)
     if tracks_rows and (ROWS_KEPT_TAG not in tags or not _tracked_when_read(latest)):
         tags[ROWS_KEPT_TAG] = "false" if _copies_rows(ours) else "true"
     return tags
 
 
 def _tracked_when_read(latest: LatestState) -> bool:
-    """Whether our files were written by somebody who knew that rows have ids."""
+    """Whether row tracking was on in the version that ours read, so that our files were written with row ids."""
     return latest.base is None or tracks_rows(latest.base.protocol, latest.base.metadata)
 
 
 def _copies_rows(ours: ProposedCommit) -> bool:
-    """Whether rows that leave files, or are hidden there, may stand in new ones."""
+    """Whether new files may hold rows that the commit removes from other files or hides there."""
     removed = {remove.path for remove in ours.removes}
     return bool(removed) and any(add.path not in removed for add in ours.adds)

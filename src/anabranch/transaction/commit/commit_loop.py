@@ -1,4 +1,4 @@
-"""The one loop that advances a table."""
+"""The commit loop. No other code adds a version to a table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from anabranch.errors.commits import ConcurrentWriteException, ConflictReason
 from anabranch.log.commit_files import read_commits
 from anabranch.transaction.commit.commit_context import CommitContext
 from anabranch.transaction.commit.commit_draft import CommitDraft, draft_commit
-from anabranch.transaction.commit.commit_outcome import CommitOutcome, put_until_known
-from anabranch.transaction.commit.log_continuity import Stopwatch, check_landed, check_latest_is_there
-from anabranch.transaction.commit.vacuumed_files import check_files_stand
-from anabranch.transaction.conflicts.conflict_advice import told
+from anabranch.transaction.commit.commit_outcome import CommitOutcome, put_until_resolved
+from anabranch.transaction.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
+from anabranch.transaction.commit.vacuumed_files import check_files_exist
+from anabranch.transaction.conflicts.conflict_advice import with_advice
 from anabranch.transaction.conflicts.conflict_checks import drop_redundant_actions, rebase
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transaction.conflicts.latest_state import LatestState
@@ -29,14 +29,14 @@ class Committed:
     attempts: int
     """Versions tried, the last one included."""
     dropped: tuple[Bin, ...] = ()
-    """Parts that others made impossible; they may be done again on the new version."""
+    """Bins that winners made impossible. Another commit may rewrite them on the new version."""
     interrupt: KeyboardInterrupt | None = None
-    """The user asked to stop while it landed; to be raised when that cannot hurt any more."""
+    """An interrupt by the user during the commit, which the caller raises after it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToCommit:
-    """A commit that changes no row lost all of its parts to others. Nothing was written, and nothing is wrong."""
+    """Winners made all bins of a commit that changes no row impossible. Nothing was written, and it is no error."""
 
     dropped: tuple[Bin, ...]
 
@@ -46,34 +46,38 @@ def commit_with_retries(
 ) -> Committed | NothingToCommit:
     """Add `proposal`, which was made from `read`, to the log.
 
-    Raises the exceptions of `errors.conflicts` and `errors.commits`, `UnsupportedFeatureError`,
-    `CorruptCommitError` and `StorageError`; after any of them but `CommitFateUnknownError` nothing of the
-    proposal is in the log.
+    Raises the exceptions of `errors.commits`, `UnsupportedFeatureError`, `CorruptCommitError` and `StorageError`.
+    After any of them except `CommitFateUnknownError` nothing of the proposal is in the log.
     """
     latest, ours = read, drop_redundant_actions(proposal, read)
     for attempt in range(1, context.bounds.attempts_max + 1):
-        stopwatch = Stopwatch.start(context.clock)
-        check_latest_is_there(read, latest, context.store)
+        timer = PutTimer.start(context.clock)
+        check_latest_exists(read, latest, context.store)
         draft = draft_commit(ours, latest, now_ms=context.clock.now_ms(), engine_info=context.engine_info)
-        outcome = put_until_known(draft, context)
+        outcome = put_until_resolved(draft, context)
         if outcome.theirs is None:
-            interrupt = check_landed(draft, stopwatch, read=read, latest=latest, context=context) or outcome.interrupt
-            dropped = tuple(each for each in proposal.bins if each not in ours.bins)
-            return Committed(draft=draft, latest=latest, attempts=attempt, dropped=dropped, interrupt=interrupt)
+            interrupt = check_commit_is_visible(draft, timer, read=read, latest=latest, context=context)
+            return Committed(
+                draft=draft,
+                latest=latest,
+                attempts=attempt,
+                dropped=tuple(proposed for proposed in proposal.bins if proposed not in ours.bins),
+                interrupt=interrupt or outcome.interrupt,
+            )
         _raise_interrupt(outcome, draft)
-        context.wait_after_race(attempt)
+        context.wait_after_lost_attempt(attempt)
         latest = latest.after(_winners(outcome, context))
         ours = _rebased(proposal, read, latest, context)
         if proposal.bins and not ours.bins:
             return NothingToCommit(dropped=proposal.bins)
-        check_files_stand(ours, latest, context.store)
+        check_files_exist(ours, latest, context.store)
     raise _too_many_winners(proposal, latest, context)
 
 
 def _rebased(
     proposal: ProposedCommit, read: LatestState, latest: LatestState, context: CommitContext
 ) -> ProposedCommit:
-    """The proposal as first made, rebased over all winners at once."""
+    """The original proposal, rebased over all winners at once. Raises the conflict, where there is one."""
     deadline_ms = context.clock.now_ms() + context.bounds.checks_ms_max
     conflict_context = ConflictContext(
         ours=proposal,
@@ -86,23 +90,23 @@ def _rebased(
     )
     outcome = rebase(conflict_context)
     if isinstance(outcome, Conflict):
-        raise told(outcome, conflict_context).as_error(
+        raise with_advice(outcome, conflict_context).as_error(
             table=latest.table, read_version=read.version, describe_rows=proposal.describe_rows
         )
     return outcome
 
 
 def _winners(outcome: CommitOutcome, context: CommitContext) -> list[Winner]:
-    """The commit that took our version, and those behind it. A listing that lags only costs another attempt."""
+    """The commit that has our version, and those after it. A listing that lags only costs another attempt."""
     assert outcome.theirs is not None
     later = read_commits(context.store, after=outcome.theirs.version)
     return [Winner(commit=commit) for commit in (outcome.theirs, *later)]
 
 
 def _raise_interrupt(outcome: CommitOutcome, draft: CommitDraft) -> None:
-    """Stop where the user asked to; by now it is known that nothing landed."""
+    """Raise the interrupt by the user, where there was one. The outcome shows that nothing of ours was committed."""
     if outcome.interrupt is not None:
-        outcome.interrupt.add_note(f"anabranch: nothing landed; version {draft.version} is another writer's.")
+        outcome.interrupt.add_note(f"anabranch: nothing was committed; version {draft.version} is another writer's.")
         raise outcome.interrupt
 
 

@@ -1,7 +1,7 @@
-"""What must hold of a commit at its place in the log, checked before every attempt, in production too.
+"""Invariants of a commit at its version, checked before every attempt, in production too.
 
-A mistake found here costs one operation; found by a reader it costs the table. See "Delta Log Entries",
-"Consistency Between Table Metadata and Data Files" and "Append-only Tables".
+A violation that is detected here costs one operation; a violation in the log may cost the table. See "Delta Log
+Entries", "Consistency Between Table Metadata and Data Files" and "Append-only Tables".
 """
 
 from __future__ import annotations
@@ -24,26 +24,24 @@ from anabranch.protocol.actions import (
 from anabranch.protocol.actions_json import encode_action, parse_action
 from anabranch.protocol.features import check_writable, supported
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.iceberg_rules import check_iceberg_files, check_iceberg_table
-from anabranch.schema.serialization import parse_schema
+from anabranch.transaction.conflicts.description_rules import faults_of_description, physical_partition_columns
 from anabranch.transaction.conflicts.latest_state import LatestState
-from anabranch.transaction.conflicts.metadata_compatibility import faults_of_description
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.rows.row_ids import row_count
 
 
 def check_invariants(ours: ProposedCommit, latest: LatestState) -> tuple[Protocol, Metadata]:
-    """The protocol and the metadata that hold once `ours` stands right after `latest`.
+    """Check `ours` as the commit right after `latest`, and return the protocol and metadata of that version.
 
     Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`, `IcebergCompatError`.
     """
     protocol, metadata = ours.protocol or latest.protocol, ours.metadata or latest.metadata
     if protocol is None or metadata is None:
         raise _invalid(latest, "the first commit of a table needs `protocol` and `metaData`")
-    for needed in (latest.protocol, ours.protocol):
-        if needed is not None:
-            check_writable(needed, table=latest.table)
+    for required in (latest.protocol, ours.protocol):
+        if required is not None:
+            check_writable(required, table=latest.table)
     _check_append_only(ours, latest)
     _check_iceberg_rules(ours, latest, protocol, metadata)
     violation = next(_violations(ours, latest, protocol, metadata), None)
@@ -54,9 +52,9 @@ def check_invariants(ours: ProposedCommit, latest: LatestState) -> tuple[Protoco
 
 def _violations(ours: ProposedCommit, latest: LatestState, protocol: Protocol, metadata: Metadata) -> Iterator[str]:
     yield from _unreadable_actions(ours)
-    yield from _kinds_given_twice(ours)
-    yield from _files_given_twice(ours)
-    yield from _files_that_do_not_fit(ours, latest)
+    yield from _duplicate_kinds(ours)
+    yield from _duplicate_files(ours)
+    yield from _inconsistent_files(ours, latest)
     yield from _vectors_of_uncounted_files(ours)
     yield from _missing_features(ours, protocol)
     yield from _partition_columns(ours, latest, metadata)
@@ -64,9 +62,9 @@ def _violations(ours: ProposedCommit, latest: LatestState, protocol: Protocol, m
 
 
 def _unreadable_actions(ours: ProposedCommit) -> Iterator[str]:
-    """What describes the table must come back as it is written; a number beyond a long would spoil the log.
+    """Actions that describe the table must be readable; a number larger than a long would make the log unreadable.
 
-    Numbers of files are ours, sizes and row counts, or came out of the log.
+    File actions are not checked: their numbers are sizes and row counts of our own files, or were read from the log.
     """
     for action in ours.actions:
         if not isinstance(action, AddFile | RemoveFile | AddCDCFile):
@@ -76,7 +74,7 @@ def _unreadable_actions(ours: ProposedCommit) -> Iterator[str]:
                 yield f"a reader would refuse it, because {error.reason}"
 
 
-def _kinds_given_twice(ours: ProposedCommit) -> Iterator[str]:
+def _duplicate_kinds(ours: ProposedCommit) -> Iterator[str]:
     for kind in (Metadata, Protocol):
         if sum(isinstance(action, kind) for action in ours.actions) > 1:
             yield f"it has more than one {kind.__name__} action"
@@ -86,7 +84,7 @@ def _kinds_given_twice(ours: ProposedCommit) -> Iterator[str]:
         yield f"it names the metadata domain {domain!r} twice"
 
 
-def _files_given_twice(ours: ProposedCommit) -> Iterator[str]:
+def _duplicate_files(ours: ProposedCommit) -> Iterator[str]:
     for path in _twice(add.path for add in ours.adds):
         yield f"it adds {path} twice"
     for path in _twice(remove.path for remove in ours.removes):
@@ -97,27 +95,27 @@ def _files_given_twice(ours: ProposedCommit) -> Iterator[str]:
             yield f"it both adds and removes {add.path} with the same deletion vector"
 
 
-def _files_that_do_not_fit(ours: ProposedCommit, latest: LatestState) -> Iterator[str]:
-    """A remove names what is there; an add brings no path to life twice."""
+def _inconsistent_files(ours: ProposedCommit, latest: LatestState) -> Iterator[str]:
+    """A remove names a live file; no path is live twice after an add."""
     if not ours.removes and not ours.adds:
         return
     live = latest.live_keys({file.path for file in ours.files})
     removed = {remove.key for remove in ours.removes}
-    # A tombstone may name a file of vectors, which never was live: a VACUUM that knows no vectors then spares it.
-    strays = {key for key in removed - live if not is_vector_file(key[0])}
-    for path, vector in sorted(strays, key=str):
+    # A tombstone may name a vector file, which never was live: then a VACUUM that does not know vectors keeps it.
+    not_live = {key for key in removed - live if not is_vector_file(key[0])}
+    for path, vector in sorted(not_live, key=str):
         yield f"it removes {path} (deletion vector: {vector or 'none'}), which is not in version {latest.version}"
-    staying = dict(live - removed)
+    kept_vectors = dict(live - removed)
     for add in ours.adds:
-        # The same logical file again is no second one: tags or row ids are being added to it.
-        if add.path in staying and staying[add.path] != add.key[1]:
+        # Adding the same logical file again is allowed: it gives the file tags or row ids.
+        if add.path in kept_vectors and kept_vectors[add.path] != add.key[1]:
             yield f"it adds {add.path}, which is in version {latest.version} with another deletion vector"
 
 
 def _vectors_of_uncounted_files(ours: ProposedCommit) -> Iterator[str]:
-    """Who hides rows of a file says how many it has. See "Deletion Vectors".
+    """A commit that hides rows of a file states how many rows the file has. See "Deletion Vectors".
 
-    What comes back as it was, as by RESTORE or in a clone, may be another engine's work.
+    Files that RESTORE or CLONE add as they were are not checked: another engine may have written their vectors.
     """
     hides = bool(ours.bins) or any(rows is not None for rows in ours.deleted_rows.values())
     for add in ours.adds if hides else ():
@@ -139,27 +137,20 @@ def _partition_columns(ours: ProposedCommit, latest: LatestState, metadata: Meta
     for logical, physical in columns.items():
         if physical is None:
             yield f"it is partitioned by {logical!r}, which is no column of its schema"
-    wanted = {physical for physical in columns.values() if physical is not None}
+    required = {physical for physical in columns.values() if physical is not None}
     for action in ours.actions:
-        if isinstance(action, AddFile | AddCDCFile) and (missing := wanted - action.partition_values.keys()):
+        if isinstance(action, AddFile | AddCDCFile) and (missing := required - action.partition_values.keys()):
             yield f"{action.path} has no value for the partition columns {', '.join(sorted(missing))}"
 
 
 def _description(ours: ProposedCommit, latest: LatestState, metadata: Metadata) -> Iterator[str]:
-    """Ours brings no contradiction into what describes the table. One that is there already may stay."""
+    """The commit adds no contradiction to the description of the table. One that exists already may stay."""
     if ours.metadata is None and not ours.domain_metadata:
         return
     before = latest.metadata
-    known = () if before is None else tuple(faults_of_description(before, latest.domain_metadata, table=latest.table))
-    after = faults_of_description(metadata, {**latest.domain_metadata, **ours.domain_metadata}, table=latest.table)
-    yield from (fault for fault in after if fault not in known)
-
-
-def physical_partition_columns(metadata: Metadata, *, table: str) -> dict[str, str | None]:
-    """The name each partition column has in `partitionValues`; None for one that is not in the schema."""
-    mode = ColumnMappingMode(TableProperties(metadata.configuration).column_mapping_mode)
-    fields = {field.name: field for field in parse_schema(metadata.schema_string, table).fields}
-    return {name: physical_name(fields[name], mode) if name in fields else None for name in metadata.partition_columns}
+    old = () if before is None else tuple(faults_of_description(before, latest.domain_metadata, table=latest.table))
+    new = faults_of_description(metadata, {**latest.domain_metadata, **ours.domain_metadata}, table=latest.table)
+    yield from (fault for fault in new if fault not in old)
 
 
 def _check_append_only(ours: ProposedCommit, latest: LatestState) -> None:

@@ -1,7 +1,7 @@
-"""Whether the log that a commit follows is still there, before the put and behind it.
+"""Whether the log that a commit follows still exists, checked before and after the put.
 
 While a writer works or its machine sleeps, clean-up may remove versions that it never saw, or the table may be dropped
-and made anew. Its next version is then unused, and a put of it succeeds although nobody would read it.
+and created again. Then the writer's next version is unused, and a put of it succeeds although no reader reads it.
 """
 
 from __future__ import annotations
@@ -33,102 +33,107 @@ from anabranch.protocol.log_paths import LOG_DIRECTORY, commit_path
 from anabranch.storage.log_store import LogStore, StoredFile
 from anabranch.transaction.commit.commit_context import CommitContext
 from anabranch.transaction.commit.commit_draft import CommitDraft
-from anabranch.transaction.commit.commit_outcome import unknown_fate
+from anabranch.transaction.commit.commit_outcome import unknown_outcome_error
 from anabranch.transaction.conflicts.latest_state import LatestState
 
 LOGGER = logging.getLogger("anabranch.commit")
 PROMPT_MS = 10_000
-"""A put that is answered so soon after the look before it cannot have met a log that was cleaned up in between."""
+"""If the put returns within this time after the check before it, the log was not cleaned up in between."""
 RETENTION_MS_MIN = 60_000
-"""Where the log is kept for less, nothing is concluded from the time that has passed."""
+"""If the log is kept for less, the time since the check is no evidence."""
 CLOCKS_APART_MS_MAX = 2_000
-"""The times of two files in one storage may be so far from the order in which they were written."""
+"""If the times of two files in one storage differ by less, it is not certain which was written first."""
 
 T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Stopwatch:
-    """The time since the look before a put, by two clocks: each of them may miss that the machine slept."""
+class PutTimer:
+    """The time since the check before a put, by two clocks: each of them may miss that the machine slept."""
 
     clock: Clock
     started_ms: int
     started_elapsed_ms: int
 
     @classmethod
-    def start(cls, clock: Clock) -> Stopwatch:
+    def start(cls, clock: Clock) -> PutTimer:
         return cls(clock=clock, started_ms=clock.now_ms(), started_elapsed_ms=clock.elapsed_ms())
 
     def is_prompt(self) -> bool:
+        """Whether less than `PROMPT_MS` have passed by both clocks."""
         wall_ms = self.clock.now_ms() - self.started_ms
         return 0 <= wall_ms < PROMPT_MS and self.clock.elapsed_ms() - self.started_elapsed_ms < PROMPT_MS
 
 
-def check_latest_is_there(read: LatestState, latest: LatestState, store: LogStore) -> None:
-    """Refuse to write behind a gap: the version that ours is to follow must be in the log, as we know it.
+def check_latest_exists(read: LatestState, latest: LatestState, store: LogStore) -> None:
+    """Refuse to write after a gap: the file of the version that ours follows must be in the log, unchanged.
 
-    Or clean-up has taken its file and none behind it; then the next version is taken, and the put is lost.
-    Raises `LogMovedOnError`, `MetadataChangedException`.
+    It may also be missing if clean-up has removed it and no later commit: then the next version exists, and the put
+    loses to it. Raises `LogMovedOnError`, `MetadataChangedException`.
     """
-    witness = _witness(latest)
-    if witness is None or _stands(witness, store):
+    version_file = _version_file(latest)
+    if version_file is None or _is_unchanged(version_file, store):
         return
     listing = list_log(store, first=0, upto=None)
     if listing.latest_version is None or listing.latest_version <= latest.version:
-        raise _replaced(witness, read, latest)
-    if not _has_all_winners(listing, witness, latest, store):
-        raise _moved_on(read, listing)
+        raise _table_replaced_error(version_file, read, latest)
+    if not _has_all_winners(listing, version_file, latest, store):
+        raise _log_moved_on_error(read, listing)
 
 
-def _has_all_winners(listing: LogListing, witness: StoredFile, latest: LatestState, store: LogStore) -> bool:
-    """Whether the log lacks the file of `latest`, and has each commit since, up to its newest version, of one table.
+def _has_all_winners(listing: LogListing, version_file: StoredFile, latest: LatestState, store: LogStore) -> bool:
+    """Whether only the file of `latest` is missing, and every commit since is in the log of the same table.
 
-    That clean-up took the file, a checkpoint of that version or a later one shows. What cannot be told counts as no.
+    A checkpoint of that version or a later one shows that clean-up removed the file. False where that is not certain.
     """
     versions = [commit.version for commit in listing.commits if commit.version > latest.version]
     newest = listing.newest_checkpoint()
     if versions != list(range(latest.version + 1, (listing.latest_version or 0) + 1)):
         return False
-    if newest is None or newest.version < latest.version or store.head(witness.path) is not None:
+    if newest is None or newest.version < latest.version or store.head(version_file.path) is not None:
         return False
     try:
-        there = read_checkpoint(store, newest).metadata
+        metadata = read_checkpoint(store, newest).metadata
     except (CorruptCheckpointError, FileMissingError):
         return False
-    return there is not None and latest.metadata is not None and there.id == latest.metadata.id
+    return metadata is not None and latest.metadata is not None and metadata.id == latest.metadata.id
 
 
-def check_landed(
-    draft: CommitDraft, stopwatch: Stopwatch, *, read: LatestState, latest: LatestState, context: CommitContext
+def check_commit_is_visible(
+    draft: CommitDraft, timer: PutTimer, *, read: LatestState, latest: LatestState, context: CommitContext
 ) -> KeyboardInterrupt | None:
-    """See that our commit, which has just been put, is one that readers read; take it back where it is not.
+    """Check that readers read our commit, which has just been put; remove its file if they do not.
 
-    Returns the interrupt by which the user asked to stop meanwhile. Raises `LogMovedOnError` where the log was cleaned
-    up beyond our version before the put, `MetadataChangedException` where the table was dropped before it, and
-    `CommitFateUnknownError` where that cannot be told; nothing else, since the commit may be in the table.
+    Returns an interrupt by the user during the check. Raises `LogMovedOnError` where the log was cleaned up beyond our
+    version before the put, `MetadataChangedException` where the table was dropped before it, and
+    `CommitFateUnknownError` where that is not certain; nothing else, since the commit may be in the table.
     """
-    witness = _witness(latest)
-    if stopwatch.is_prompt() and _keeps_log(latest):
+    version_file = _version_file(latest)
+    if timer.is_prompt() and _keeps_log(latest):
         try:
-            if witness is None or _stands(witness, context.store):
+            if version_file is None or _is_unchanged(version_file, context.store):
                 return None
-        except KeyboardInterrupt as asked:
-            return asked
+        except KeyboardInterrupt as user_interrupt:
+            return user_interrupt
         except Exception as failure:
-            # Had the table been dropped in this moment, ours would have been a commit right before that.
-            LOGGER.warning("version %d landed; the look behind it failed: %s", draft.version, failure)
+            # If the table is dropped at this moment, ours was a commit right before that.
+            LOGGER.warning("version %d is committed; the check after it failed: %s", draft.version, failure)
             return None
-    verdict, interrupt = _until_answered(draft, context, lambda: _verdict(draft, witness, context.store))
-    if verdict is Verdict.READ:
+    visibility, interrupt = _retry_until_resolved(
+        draft, context, lambda: _visibility(draft, version_file, context.store)
+    )
+    if visibility is Visibility.VISIBLE:
         return interrupt
-    if verdict is Verdict.UNKNOWN:
+    if visibility is Visibility.UNKNOWN:
         cause = "after the put, the log was not the one that this commit follows"
-        raise _with(interrupt, unknown_fate(draft, context, attempts=1, cause=cause))
-    raise _with(interrupt, _taken_back(draft, verdict, witness, read=read, latest=latest, store=context.store))
+        raise _error_or_interrupt(interrupt, unknown_outcome_error(draft, context, attempts=1, cause=cause))
+    raise _error_or_interrupt(
+        interrupt, _remove_own_commit(draft, visibility, version_file, read=read, latest=latest, store=context.store)
+    )
 
 
 def _keeps_log(latest: LatestState) -> bool:
-    """Whether the table keeps its log for so long that a prompt put cannot have met a clean-up."""
+    """Whether the table keeps its log so long that no clean-up can remove versions during a prompt put."""
     try:
         properties = latest.properties
         return min(properties.log_retention_ms, properties.drop_feature_retention_ms) >= RETENTION_MS_MIN
@@ -136,113 +141,117 @@ def _keeps_log(latest: LatestState) -> bool:
         return False
 
 
-class Verdict(enum.Enum):
-    """What became of a commit that was put."""
+class Visibility(enum.Enum):
+    """Whether readers read a commit that was put."""
 
-    READ = "readers read it"
-    BEFORE_CHECKPOINT = "readers begin at a checkpoint that was there before it and does not hold it"
+    VISIBLE = "readers read it"
+    BEFORE_CHECKPOINT = "readers begin at a checkpoint that is older than it and does not contain it"
     BEHIND_GAP = "the versions before it are gone"
-    UNKNOWN = "it stands in a log that is not the one it follows"
+    UNKNOWN = "it is in a log that is not the one it follows"
 
 
-def _verdict(draft: CommitDraft, witness: StoredFile | None, store: LogStore) -> Verdict:
+def _visibility(draft: CommitDraft, version_file: StoredFile | None, store: LogStore) -> Visibility:
     listing = list_log(store, first=0, upto=None)
     ours = next((commit.file for commit in listing.commits if commit.version == draft.version), None)
     if ours is None:
-        return Verdict.UNKNOWN
+        return Visibility.UNKNOWN
     newest = listing.checkpoints[-1] if listing.checkpoints else None
     if newest is not None and newest.version >= draft.version:
-        return _verdict_by(newest, draft, ours, store)
+        return _visibility_by_checkpoint(newest, draft, ours, store)
     if any(commit.version > draft.version for commit in listing.commits):
-        # Nobody puts a version before the one below it is there, and no checkpoint says that another one was.
-        return Verdict.READ
-    if witness is None:
-        return Verdict.READ
+        # A writer puts a version only after the one before it, and no checkpoint shows that it was another commit.
+        return Visibility.VISIBLE
+    if version_file is None:
+        return Visibility.VISIBLE
     before = next((commit.file for commit in listing.commits if commit.version == draft.version - 1), None)
-    if newest is not None and newest.version == draft.version - 1 and witness in newest.files:
-        return Verdict.READ
+    if newest is not None and newest.version == draft.version - 1 and version_file in newest.files:
+        return Visibility.VISIBLE
     if before is None:
-        return Verdict.BEHIND_GAP
-    return Verdict.READ if before == witness else Verdict.UNKNOWN
+        return Visibility.BEHIND_GAP
+    return Visibility.VISIBLE if before == version_file else Visibility.UNKNOWN
 
 
-def _verdict_by(checkpoint: CheckpointFiles, draft: CommitDraft, ours: StoredFile, store: LogStore) -> Verdict:
-    """By what a checkpoint of our version or a later one holds; else by which of the two was written first."""
+def _visibility_by_checkpoint(
+    checkpoint: CheckpointFiles, draft: CommitDraft, ours: StoredFile, store: LogStore
+) -> Visibility:
+    """The visibility by a checkpoint of our version or a later one: by its contents, else by its time and ours."""
     keys = {action.key for action in draft.actions if isinstance(action, AddFile)}
     if keys:
         contents = read_checkpoint(store, checkpoint)
         files = (contents.adds, contents.load_tombstones())
-        known = any(not keys.isdisjoint(_keys_among(table, {path for path, _ in keys})) for table in files)
-        return Verdict.READ if known else Verdict.BEFORE_CHECKPOINT
+        paths = {path for path, _ in keys}
+        contained = any(not keys.isdisjoint(_keys_of_paths(table, paths)) for table in files)
+        return Visibility.VISIBLE if contained else Visibility.BEFORE_CHECKPOINT
     after_ms = max(file.modified_ms for file in checkpoint.files) - ours.modified_ms
     if abs(after_ms) <= CLOCKS_APART_MS_MAX:
-        return Verdict.UNKNOWN
-    return Verdict.READ if after_ms > 0 else Verdict.BEFORE_CHECKPOINT
+        return Visibility.UNKNOWN
+    return Visibility.VISIBLE if after_ms > 0 else Visibility.BEFORE_CHECKPOINT
 
 
-def _keys_among(files: pa.Table, paths: set[str]) -> set[tuple[str, str | None]]:
+def _keys_of_paths(files: pa.Table, paths: set[str]) -> set[tuple[str, str | None]]:
     chosen = files.filter(pc.is_in(files["path"], value_set=pa.array(sorted(paths), pa.string())))
     return set(zip(chosen["path"].to_pylist(), vector_ids(chosen["deletion_vector"]).to_pylist(), strict=True))
 
 
-def _taken_back(
+def _remove_own_commit(
     draft: CommitDraft,
-    verdict: Verdict,
-    witness: StoredFile | None,
+    visibility: Visibility,
+    version_file: StoredFile | None,
     *,
     read: LatestState,
     latest: LatestState,
     store: LogStore,
 ) -> DeltaError:
-    """The error, once our file is removed. No reader comes by it, and nobody builds upon it."""
-    if verdict is Verdict.BEFORE_CHECKPOINT:
-        error: DeltaError = _moved_on(read, list_log(store, first=0, upto=None))
+    """Remove our file from the log, and return the error to raise. No reader has read it, and no commit follows it."""
+    if visibility is Visibility.BEFORE_CHECKPOINT:
+        error: DeltaError = _log_moved_on_error(read, list_log(store, first=0, upto=None))
     else:
-        assert witness is not None
-        error = _replaced(witness, read, latest)
+        assert version_file is not None
+        error = _table_replaced_error(version_file, read, latest)
     try:
         store.delete(commit_path(draft.version))
-        if verdict is Verdict.BEHIND_GAP:
+        if visibility is Visibility.BEHIND_GAP:
             store.remove_directory(LOG_DIRECTORY)
     except StorageError as failure:
         error.add_note(f"anabranch: {commit_path(draft.version)} is left behind and should be deleted: {failure}")
     return error
 
 
-def _until_answered(
-    draft: CommitDraft, context: CommitContext, ask: Callable[[], T]
+def _retry_until_resolved(
+    draft: CommitDraft, context: CommitContext, check: Callable[[], T]
 ) -> tuple[T, KeyboardInterrupt | None]:
-    """What `ask` answers, tried again while the storage fails. A first interrupt by the user is held back.
+    """The result of `check`, repeated while the storage fails. A first interrupt by the user is held back.
 
     Raises `CommitFateUnknownError`, and the second interrupt.
     """
-    interrupt: KeyboardInterrupt | None = None
+    first_interrupt: KeyboardInterrupt | None = None
     failure: Exception | None = None
-    for attempt in range(1, context.bounds.doubts_max + 1):
+    for attempt in range(1, context.bounds.unresolved_attempts_max + 1):
         try:
-            return ask(), interrupt
-        except KeyboardInterrupt as asked:
-            if interrupt is not None:
-                asked.add_note(str(unknown_fate(draft, context, attempts=attempt, cause="interrupted twice")))
+            return check(), first_interrupt
+        except KeyboardInterrupt as interrupt:
+            if first_interrupt is not None:
+                twice = unknown_outcome_error(draft, context, attempts=attempt, cause="interrupted twice")
+                interrupt.add_note(str(twice))
                 raise
-            interrupt = asked
+            first_interrupt = interrupt
         except Exception as error:
             failure = error
-            context.wait_in_doubt(attempt)
-    unknown = unknown_fate(draft, context, attempts=context.bounds.doubts_max, cause=str(failure))
-    raise _with(interrupt, unknown) from failure
+            context.wait_while_unresolved(attempt)
+    unknown = unknown_outcome_error(draft, context, attempts=context.bounds.unresolved_attempts_max, cause=str(failure))
+    raise _error_or_interrupt(first_interrupt, unknown) from failure
 
 
-def _with(interrupt: KeyboardInterrupt | None, error: DeltaError) -> BaseException:
-    """What is to be raised: the interrupt goes before, and carries what is wrong."""
+def _error_or_interrupt(interrupt: KeyboardInterrupt | None, error: DeltaError) -> BaseException:
+    """The exception to raise: an interrupt comes first, with the error as a note."""
     if interrupt is None:
         return error
     interrupt.add_note(str(error))
     return interrupt
 
 
-def _witness(state: LatestState) -> StoredFile | None:
-    """The file that stands for the newest version of `state`; None where there is no table yet."""
+def _version_file(state: LatestState) -> StoredFile | None:
+    """The commit or checkpoint file of the newest version of `state`; None where the table does not exist yet."""
     if state.winners:
         return state.winners[-1].commit.file
     if state.base is None:
@@ -253,26 +262,26 @@ def _witness(state: LatestState) -> StoredFile | None:
     return segment.version_file
 
 
-def _stands(witness: StoredFile, store: LogStore) -> bool:
-    if store.head(witness.path) == witness:
+def _is_unchanged(file: StoredFile, store: LogStore) -> bool:
+    if store.head(file.path) == file:
         return True
-    # Some storages round times differently in a listing, which is where the witness comes from.
-    directory, _, name = witness.path.rpartition("/")
-    return witness in store.list_from(directory, start_after=name[:-1])
+    # Some storages round times differently in a listing, which is where `file` comes from.
+    directory, _, name = file.path.rpartition("/")
+    return file in store.list_from(directory, start_after=name[:-1])
 
 
-def _moved_on(read: LatestState, listing: LogListing) -> LogMovedOnError:
+def _log_moved_on_error(read: LatestState, listing: LogListing) -> LogMovedOnError:
     earliest = listing.earliest_recreatable_version()
     return LogMovedOnError(table=read.table, read_version=read.version, earliest=earliest)
 
 
-def _replaced(witness: StoredFile, read: LatestState, latest: LatestState) -> MetadataChangedException:
+def _table_replaced_error(version_file: StoredFile, read: LatestState, latest: LatestState) -> MetadataChangedException:
     return MetadataChangedException(
         table=latest.table,
         version=None,
         operation="another program",
         read_version=read.version,
         reason=ConflictReason.TABLE_REPLACED,
-        where=f"{witness.path} is gone, or is another file",
-        advice="The table was dropped, or made anew. Check what is there now.",
+        where=f"{version_file.path} is gone, or is another file",
+        advice="The table was dropped, or created again. Check the table that is there now.",
     )

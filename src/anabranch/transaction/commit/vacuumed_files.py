@@ -1,9 +1,10 @@
-"""Whether the files of a commit outlive a VACUUM that landed first.
+"""Whether a VACUUM that landed first deletes files of a commit.
 
-No version names what a writer has written and not committed, and what RESTORE brings back. A VACUUM with a retention
-shorter than the writer takes deletes such files. Its commits, VACUUM START before the first deletion and VACUUM
-END behind the last, are winners like others: a commit behind one of them looks whether its files are there. That is not
-enough behind START, since they may be about to go: there a file, or its tombstone, must also be too young for that.
+Files that a writer has written and not committed, and files that RESTORE adds again, are in no version of the table. A
+VACUUM deletes them if its retention is shorter than the writer takes. Its commits, VACUUM START before the first
+deletion and VACUUM END after the last, are winners like others: a commit that follows one of them checks that its files
+exist. After START that is not enough, since they may be deleted next: there a file, or its tombstone, must also be too
+young for that VACUUM.
 """
 
 from __future__ import annotations
@@ -28,27 +29,27 @@ from anabranch.transaction.read_set import FileKey
 
 START = "VACUUM START"
 END = "VACUUM END"
-_LOOKED_AT_ONCE = 16
-_AGAIN = (
+_PARALLEL_CHECKS_MAX = 16
+_ADVICE = (
     "Run the operation again. A VACUUM whose retention is shorter than a writer takes deletes what that writer has "
-    "written: keep to the table's retention, or run it while nobody writes."
+    "written: keep to the table's retention, or run VACUUM while no other operation writes to the table."
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _OwnFile:
-    """A file that only our commit makes one of the table."""
+    """A file that is in the table only by our commit."""
 
     path: str
-    """Plain, from the table's root."""
+    """The unencoded path, relative to the table's root."""
     removed_ms: int
-    """The time of the tombstone for which a VACUUM keeps it; 0 where there is none."""
+    """The time of the tombstone for which a VACUUM keeps the file; 0 where there is none."""
 
 
-def check_files_stand(ours: ProposedCommit, latest: LatestState, store: LogStore) -> None:
-    """Refuse to name files that a VACUUM among the winners has deleted, or may be about to.
+def check_files_exist(ours: ProposedCommit, latest: LatestState, store: LogStore) -> None:
+    """Refuse a commit whose files a VACUUM among the winners has deleted, or may delete next.
 
-    Without such a winner nothing is looked at. Raises `ConcurrentDeleteReadException`, `StorageError`.
+    Without such a winner no file is checked. Raises `ConcurrentDeleteReadException`, `StorageError`.
     """
     vacuums = [winner for winner in latest.winners if winner.operation in (START, END)]
     own = list(_own_files(ours, latest, store.root)) if vacuums else []
@@ -64,31 +65,32 @@ def check_files_stand(ours: ProposedCommit, latest: LatestState, store: LogStore
                 read_version=ours.read_version,
                 reason=ConflictReason.FILES_VACUUMED,
                 where=file.path,
-                advice=_AGAIN,
+                advice=_ADVICE,
             )
 
 
 def _cutoff_ms(start: Winner) -> int:
-    """What was written before is deleted, unless a version needs it.
+    """The time before which files were written that the VACUUM deletes, unless a version needs them.
 
-    The later of two clocks, and in doubt no retention: a refusal costs another run.
+    The later of two clocks counts, and a retention that cannot be read counts as 0: a false refusal only costs
+    another run.
     """
     parameters = (start.info and start.info.operation_parameters) or {}
-    asked = parameters.get("specifiedRetentionMillis", parameters.get("defaultRetentionMillis"))
+    retention = parameters.get("specifiedRetentionMillis", parameters.get("defaultRetentionMillis"))
     try:
-        retention_ms = int(str(asked))
+        retention_ms = int(str(retention))
     except ValueError:
         retention_ms = 0
     return max(start.commit.modified_ms, start.commit.timestamp_ms) - retention_ms
 
 
 def _own_files(ours: ProposedCommit, latest: LatestState, root: str) -> Iterator[_OwnFile]:
-    """Data files, vectors and change data that no version before ours keeps from being deleted."""
+    """Data files, vectors and change data that a VACUUM may delete, since no version before ours has them."""
     adds = [action for action in ours.actions if isinstance(action, AddFile)]
     live = latest.live_keys({add.path for add in adds})
-    unkept = [add for add in adds if add.key not in live]
-    removed_ms = _tombstones(latest, {add.path for add in unkept})
-    for add in unkept:
+    new = [add for add in adds if add.key not in live]
+    removed_ms = _removal_times_ms(latest, {add.path for add in new})
+    for add in new:
         vector = None if add.deletion_vector is None else path_in_table(add.deletion_vector, table_root=root)
         data = None if any(path == add.path for path, _ in live) else relative_path(add.path, table_root=root)
         for path in (data, vector):
@@ -99,29 +101,28 @@ def _own_files(ours: ProposedCommit, latest: LatestState, root: str) -> Iterator
             yield _OwnFile(path=path, removed_ms=0)
 
 
-def _tombstones(latest: LatestState, paths: set[str]) -> dict[FileKey, int]:
-    """When these files were removed, as far as they were. A file that is written anew costs only the look."""
-    found: dict[FileKey, int] = {}
+def _removal_times_ms(latest: LatestState, paths: set[str]) -> dict[FileKey, int]:
+    """The times at which files of these paths were removed, for those that have a tombstone."""
+    removed_ms: dict[FileKey, int] = {}
     if latest.base is not None and paths:
         table = latest.base.tombstones()
         table = table.filter(pc.is_in(table["path"], value_set=pa.array(sorted(paths), pa.string())))
         keys = zip(table["path"].to_pylist(), vector_ids(table["deletion_vector"]).to_pylist(), strict=True)
-        found = {
-            key: removed_ms or 0 for key, removed_ms in zip(keys, table["deletion_timestamp"].to_pylist(), strict=True)
-        }
+        times = table["deletion_timestamp"].to_pylist()
+        removed_ms = {key: time_ms or 0 for key, time_ms in zip(keys, times, strict=True)}
     for winner in latest.winners:
-        found |= {remove.key: remove.deletion_timestamp or 0 for remove in winner.removes if remove.path in paths}
-    return found
+        removed_ms |= {remove.key: remove.deletion_timestamp or 0 for remove in winner.removes if remove.path in paths}
+    return removed_ms
 
 
 def _modified_ms(files: Sequence[_OwnFile], store: LogStore) -> list[int | None]:
-    """When each was written, by the storage's clock; None where it is gone."""
+    """The times at which the files were written, by the storage's clock; None for a file that is gone."""
 
-    def look(file: _OwnFile) -> int | None:
-        there = store.head(file.path)
-        return None if there is None else there.modified_ms
+    def modified_ms(file: _OwnFile) -> int | None:
+        stored = store.head(file.path)
+        return None if stored is None else stored.modified_ms
 
     if len(files) == 1:
-        return [look(files[0])]
-    with concurrent.futures.ThreadPoolExecutor(min(_LOOKED_AT_ONCE, len(files))) as pool:
-        return list(pool.map(look, files))
+        return [modified_ms(files[0])]
+    with concurrent.futures.ThreadPoolExecutor(min(_PARALLEL_CHECKS_MAX, len(files))) as pool:
+        return list(pool.map(modified_ms, files))

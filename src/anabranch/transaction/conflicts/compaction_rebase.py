@@ -1,4 +1,4 @@
-"""A commit that changes no row, behind commits that did: what is left of it."""
+"""Rebasing a commit that changes no row, such as OPTIMIZE, over winners that changed rows of its files."""
 
 from __future__ import annotations
 
@@ -11,124 +11,128 @@ from pyroaring import BitMap64
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.transaction.conflicts.conflict_context import ConflictContext
 from anabranch.transaction.conflicts.rebase_report import Reconciliation
-from anabranch.transaction.conflicts.row_map import Moves, checked_moves
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import with_deletion_vectors
-from anabranch.transaction.rows.row_access import checked_places
-from anabranch.transaction.rows.row_ids import row_count, rows_shown
+from anabranch.transaction.rows.row_access import checked_positions
+from anabranch.transaction.rows.row_ids import row_count, visible_row_count_of
+from anabranch.transaction.rows.row_map import Moves, checked_moves
 
 
 def rebase_compaction(context: ConflictContext) -> ProposedCommit:
-    """The bins whose sources still hold what was written, less the rows that winners hid meanwhile.
+    """Our commit with the bins that winners have not made impossible, and without the rows that winners hid.
 
-    Those rows are hidden in the outputs too. A bin is left out if a source of it is gone, or shows rows that it
-    did not, or if nobody knows where its rows went: what it leaves is as it was, to be done again.
+    Rows that winners hid in sources are hidden in the outputs, too. A bin is left out if one of its sources is gone or
+    has visible rows that were hidden before, or if the new positions of its rows are not known. The files of such a
+    bin stay in the table, and another commit may rewrite them.
     """
-    touched = context.latest.removed_from_base
-    replaced: list[AddFile | RemoveFile] = []
+    changed = context.latest.removed_from_base
+    actions: list[AddFile | RemoveFile] = []
     dropped: list[Bin] = []
     carried_rows = 0
-    for each in context.ours.bins:
-        if each.sources.isdisjoint(touched):
+    for proposed in context.ours.bins:
+        if proposed.sources.isdisjoint(changed):
             continue
-        carried = _carried(context, each, touched)
-        if carried is None:
-            dropped.append(each)
+        rebased = _rebased_bin(context, proposed, changed)
+        if rebased is None:
+            dropped.append(proposed)
         else:
-            replaced += carried.actions
-            carried_rows += carried.rows
-    left = context.ours.less(tuple(dropped))
-    paths = {action.path for action in replaced}
-    kept = left.without(*(file for file in left.files if file.path in paths))
-    fitting = dataclasses.replace(kept, actions=(*kept.actions, *replaced))
-    return fitting.reconciled(Reconciliation(carried_rows=carried_rows, left_out_bins=len(dropped)))
+            actions += rebased.actions
+            carried_rows += rebased.carried_rows
+    left = context.ours.without_bins(tuple(dropped))
+    paths = {action.path for action in actions}
+    unchanged = left.without(*(file for file in left.files if file.path in paths))
+    ours = dataclasses.replace(unchanged, actions=(*unchanged.actions, *actions))
+    return ours.with_tags(Reconciliation(carried_rows=carried_rows, left_out_bins=len(dropped)).tags())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Carried:
-    """A bin behind the winners."""
+class _RebasedBin:
+    """The file actions of a bin after all winners."""
 
     actions: list[AddFile | RemoveFile]
-    rows: int
-    """Marks of winners in its outputs."""
+    carried_rows: int
+    """Rows that winners hid in sources, and that are hidden in the outputs."""
 
 
-def _carried(context: ConflictContext, each: Bin, touched: frozenset[tuple[str, str | None]]) -> _Carried | None:
-    """The file actions of a bin with the marks of winners in its outputs; None if it cannot be kept."""
-    before = context.read.base_files.adds(path for path, _ in each.sources)
+def _rebased_bin(
+    context: ConflictContext, proposed: Bin, changed: frozenset[tuple[str, str | None]]
+) -> _RebasedBin | None:
+    """The file actions of a bin after all winners; None if it must be left out."""
+    before = context.read.base_files.adds(path for path, _ in proposed.sources)
     now = {path: add for (path, _), add in context.latest.added.items() if path in before}
-    removes = [remove for remove in context.ours.removes if remove.key in each.sources]
-    outputs = [add for add in context.ours.adds if add.path in each.outputs]
+    removes = [remove for remove in context.ours.removes if remove.key in proposed.sources]
+    outputs = [add for add in context.ours.adds if add.path in proposed.outputs]
     written = context.vectors.hidden(outputs)
-    moves = checked_moves([(remove, _rows(before.get(remove.path))) for remove in removes], outputs, written)
-    changed = [remove for remove in removes if remove.key in touched]
-    if any(remove.path not in now for remove in changed):
+    moves = checked_moves([(remove, _visible_count(before.get(remove.path))) for remove in removes], outputs, written)
+    changed_sources = [remove for remove in removes if remove.key in changed]
+    if any(remove.path not in now for remove in changed_sources):
+        return None
+    deleted = [_deleted_rows(context, before[remove.path], now[remove.path]) for remove in changed_sources]
+    moved = _positions_in_outputs(context, [rows for rows in deleted if rows is not None], moves, outputs)
+    if moved is None or None in deleted:
         return None
     hidden = {add.path: BitMap64(vector) for add, vector in zip(outputs, written, strict=True)}
-    gone = [_gone(context, before[remove.path], now[remove.path]) for remove in changed]
-    marks = _new_marks(context, [rows for rows in gone if rows is not None], moves, outputs)
-    if marks is None or None in gone:
-        return None
-    for path, positions in marks:
+    for path, positions in moved:
         hidden[path] |= positions
     if any(len(hidden[add.path]) == row_count(add.stats) for add in outputs):
         return None
-    rows = sum(len(hidden[add.path]) - len(vector) for add, vector in zip(outputs, written, strict=True))
+    carried_rows = sum(len(hidden[add.path]) - len(vector) for add, vector in zip(outputs, written, strict=True))
     actions: list[AddFile | RemoveFile] = [
-        *(_at_head(remove, now) for remove in removes),
-        *_with_marks(context, outputs, written, hidden),
+        *(_latest_tombstone(remove, now) for remove in removes),
+        *_with_hidden_rows(context, outputs, written, hidden),
     ]
-    return _Carried(actions=actions, rows=rows)
+    return _RebasedBin(actions=actions, carried_rows=carried_rows)
 
 
-def _gone(context: ConflictContext, before: AddFile, now: AddFile) -> RowsOfFile | None:
-    """The rows of a source that were hidden meanwhile; None if others came to light."""
+def _deleted_rows(context: ConflictContext, before: AddFile, now: AddFile) -> RowsOfFile | None:
+    """The rows of a source that winners hid; None if rows are visible that were hidden before."""
     hidden_before, hidden_now = context.vectors.hidden([before, now])
     if not hidden_before.issubset(hidden_now):
         return None
     return RowsOfFile(file=before, positions=hidden_now - hidden_before)
 
 
-def _new_marks(
-    context: ConflictContext, gone: Sequence[RowsOfFile], moves: Moves | None, outputs: Sequence[AddFile]
+def _positions_in_outputs(
+    context: ConflictContext, deleted: Sequence[RowsOfFile], moves: Moves | None, outputs: Sequence[AddFile]
 ) -> list[tuple[str, BitMap64]] | None:
-    """Where in the outputs those rows stand: as the tombstones say, else by their values; None if that fails, too."""
+    """The positions of these rows in the outputs: by the row map, else by their values; None if both fail."""
     if moves is None:
-        return _found_by_value(context, gone, outputs)
-    marks: list[tuple[str, BitMap64]] = []
-    for rows in gone:
-        assert rows.positions is not None, "rows that went are known one by one"
+        return _positions_by_value(context, deleted, outputs)
+    moved: list[tuple[str, BitMap64]] = []
+    for rows in deleted:
+        assert rows.positions is not None, "deleted rows have positions"
         (hidden,) = context.vectors.hidden([rows.file])
-        marks += moves.moved(rows.positions, source=rows.file.path, hidden=hidden).items()
-    return marks
+        moved += moves.moved(rows.positions, source=rows.file.path, hidden=hidden).items()
+    return moved
 
 
-def _found_by_value(
-    context: ConflictContext, gone: Sequence[RowsOfFile], outputs: Sequence[AddFile]
+def _positions_by_value(
+    context: ConflictContext, deleted: Sequence[RowsOfFile], outputs: Sequence[AddFile]
 ) -> list[tuple[str, BitMap64]] | None:
     if context.find_rows is None or context.read.base is None or context.time_is_up():
         return None
-    places = checked_places(context.find_rows(context.read.base, gone, outputs), gone, outputs)
-    if places is None:
+    located = checked_positions(context.find_rows(context.read.base, deleted, outputs), deleted, outputs)
+    if located is None:
         return None
     return [
-        (outputs[number].path, BitMap64(place.positions[place.outputs == number]))
-        for place in places
+        (outputs[number].path, BitMap64(rows.positions[rows.outputs == number]))
+        for rows in located
         for number in range(len(outputs))
     ]
 
 
-def _with_marks(
+def _with_hidden_rows(
     context: ConflictContext, outputs: Sequence[AddFile], written: Sequence[BitMap64], hidden: dict[str, BitMap64]
 ) -> list[AddFile]:
+    """The outputs, each with a vector for its rows in `hidden`. `written` are the rows that they hide now."""
     same = [add for add, vector in zip(outputs, written, strict=True) if hidden[add.path] == vector]
     grown = [(add, hidden[add.path]) for add in outputs if add not in same]
     return [*same, *with_deletion_vectors(grown, context.vectors, data_change=False)]
 
 
-def _at_head(remove: RemoveFile, now: dict[str, AddFile]) -> RemoveFile:
-    """The tombstone of what is live now. Where its rows went is told by counting those that are left."""
+def _latest_tombstone(remove: RemoveFile, now: dict[str, AddFile]) -> RemoveFile:
+    """The tombstone of the file as it is live now. The row map stays right, since it counts visible rows."""
     live = now.get(remove.path)
     if live is None:
         return remove
@@ -141,5 +145,5 @@ def _at_head(remove: RemoveFile, now: dict[str, AddFile]) -> RemoveFile:
     )
 
 
-def _rows(add: AddFile | None) -> int | None:
-    return None if add is None else rows_shown(add)
+def _visible_count(add: AddFile | None) -> int | None:
+    return None if add is None else visible_row_count_of(add)

@@ -1,4 +1,4 @@
-"""What somebody whose operation lost a race can do, by why it lost and what kind of table it was."""
+"""What a user can do about a conflict, by its reason and the kind of table."""
 
 from __future__ import annotations
 
@@ -7,57 +7,57 @@ import dataclasses
 from anabranch.errors.commits import ConcurrentAppendException, ConflictReason
 from anabranch.protocol.property_table import IsolationLevel
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
-from anabranch.transaction.conflicts.metadata_compatibility import differences
-from anabranch.transaction.conflicts.row_conflicts import tells_rows_apart
+from anabranch.transaction.conflicts.description_rules import differences
+from anabranch.transaction.conflicts.row_conflicts import has_row_level_concurrency
 
 _OVER_DESCRIPTIONS = (ConflictReason.SCHEMA_OR_PARTITIONING, ConflictReason.BOTH_CHANGE_METADATA)
 AGAIN = "Run the operation again, or let the session do so (spark.anabranch.conflictRetries)"
-SAME_ROWS = f"Both are about the same rows, so that one must see what the other did. {AGAIN}."
+SAME_ROWS = f"Both operations are about the same rows, so one must read what the other has written. {AGAIN}."
 ISOLATION = (
-    "The table is Serializable, which orders this operation behind every append that landed first. Run it again, or "
+    "The table is Serializable, which orders this operation after every append that landed first. Run it again, or "
     "set 'delta.isolationLevel' = 'WriteSerializable', by which it may count as done before a plain append."
 )
 NO_VECTORS = (
-    "The table has no deletion vectors, so whole files decide, not rows. Run the operation again; to let writers of "
-    "other rows of a file pass each other by, set 'delta.enableDeletionVectors' = 'true'. A condition on a partition "
-    "column keeps them apart, too."
+    "The table has no deletion vectors, so whole files decide, not rows. Run the operation again; to let operations "
+    "on different rows of a file commit without a conflict, set 'delta.enableDeletionVectors' = 'true'. A condition "
+    "on a partition column avoids such conflicts, too."
 )
-ASKED_ONCE = (
-    "The condition cannot be asked of single rows again, because it holds a subquery or is not deterministic, so every "
-    f"row of the files that it may mean counts. {AGAIN}, or put the subquery's result into the condition as literals; "
-    "in the place of a correlated one, MERGE with the other table as its source compares rows."
+NOT_REPEATABLE = (
+    "The condition cannot be evaluated again for single rows, because it has a subquery or is not deterministic, so "
+    f"every row of the files that may match counts. {AGAIN}, or put the subquery's result into the condition as "
+    "literals; instead of a correlated subquery, use MERGE with the other table as its source, which compares rows."
 )
 WHOLE_TABLE = (
-    f"This operation depends on every row of the table, so whatever lands first is in conflict with it. {AGAIN}. "
+    f"This operation depends on every row of the table, so any commit that lands first conflicts with it. {AGAIN}. "
 )
-REPLACES_ALL = "To replace a part only, use replaceWhere in the place of overwrite."
+REPLACES_ALL = "To replace a part only, use replaceWhere instead of overwrite."
 READS_ALL = (
-    "What it asks of the table itself, in a subquery or a source, work it out first: write a value as a literal, and "
-    "rows to a table of their own. To add the rows that the table lacks, use MERGE with WHEN NOT MATCHED THEN INSERT."
+    "If it reads the table itself in a subquery or a source, compute that first: write a value as a literal, and rows "
+    "to another table. To add rows that are missing in the table, use MERGE with WHEN NOT MATCHED THEN INSERT."
 )
 OTHER_FILES = (
-    f"{AGAIN}, or keep the two apart: a condition on a partition column, or on a column by which the files differ, "
-    "tells that they touch other rows."
+    f"{AGAIN}, or add a condition on a partition column, or on a column by which the files differ, which shows that "
+    "the two operations are about different rows."
 )
 TOO_LONG = (
     "So many rows landed first that comparing them took too long. Run the operation again: it then begins behind them."
 )
 CYCLE = (
     "It could only count as done before an append that another writer has read already. Run the operation again: it "
-    "then stands behind both."
+    "then comes after both."
 )
 UNMAPPED_WITHOUT_VECTORS = (
-    "That commit moved rows to other files, and in a table without deletion vectors rows are not followed there. "
+    "That commit moved rows to other files, and in a table without deletion vectors rows are not traced there. "
     f"{AGAIN}; set 'delta.enableDeletionVectors' = 'true', or compact the table at other times."
 )
 UNMAPPED = (
-    f"That commit moved rows to other files and did not record where each went. {AGAIN}; and compact the table with "
-    "anabranch's OPTIMIZE, which records where rows go, or at other times."
+    f"That commit moved rows to other files and did not record their new positions. {AGAIN}; and compact the table "
+    "with anabranch's OPTIMIZE, which records them, or at other times."
 )
 
 
-def told(conflict: Conflict, context: ConflictContext) -> Conflict:
-    """The conflict, with what a person needs: where it is and what to do."""
+def with_advice(conflict: Conflict, context: ConflictContext) -> Conflict:
+    """The conflict, with the part of the table that it is about and what the user can do."""
     where = conflict.where
     if where is None and conflict.reason in _OVER_DESCRIPTIONS and context.read.metadata and context.latest.metadata:
         where = differences(context.read.metadata, context.latest.metadata, table=context.latest.table)
@@ -65,14 +65,14 @@ def told(conflict: Conflict, context: ConflictContext) -> Conflict:
 
 
 def advice_on(conflict: Conflict, context: ConflictContext) -> str:
-    """The way out. A conflict over what describes the table has its own advice."""
+    """What the user can do. A conflict over the description of the table has its own advice."""
     match conflict.reason:
         case ConflictReason.ALLOTTED_TIME_EXCEEDED:
             return TOO_LONG
         case ConflictReason.REORDER_CYCLE:
             return CYCLE
         case ConflictReason.UNMAPPED_REWRITE:
-            return UNMAPPED if tells_rows_apart(context) else UNMAPPED_WITHOUT_VECTORS
+            return UNMAPPED if has_row_level_concurrency(context) else UNMAPPED_WITHOUT_VECTORS
         case (
             ConflictReason.ROW_LEVEL_CHANGES
             | ConflictReason.WHOLE_TABLE_READ
@@ -93,15 +93,15 @@ def _on_rows(conflict: Conflict, context: ConflictContext) -> str:
     if conflict.reason in (ConflictReason.WHOLE_TABLE_READ, ConflictReason.EMPTY_READ_PREDICATES):
         replaces = context.ours.operation.parameters.get("mode") == "Overwrite"
         return WHOLE_TABLE + (REPLACES_ALL if replaces else READS_ALL)
-    if not tells_rows_apart(context):
+    if not has_row_level_concurrency(context):
         return NO_VECTORS
-    if any(scan.again is None for scan in context.ours.reads.scans):
-        return ASKED_ONCE
+    if any(scan.reevaluate is None for scan in context.ours.reads.scans):
+        return NOT_REPEATABLE
     return OTHER_FILES
 
 
 def _only_by_isolation(conflict: Conflict, context: ConflictContext) -> bool:
-    """Whether the other level would have let ours stand before the rows that were added."""
+    """Whether ours would be no conflict under `WriteSerializable`, which orders it before the added rows."""
     appended = conflict.error is ConcurrentAppendException and conflict.winner.is_blind_append
     strict = context.ours.isolation is IsolationLevel.SERIALIZABLE
     return appended and strict and context.ours.metadata is None

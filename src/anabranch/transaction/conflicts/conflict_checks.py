@@ -1,4 +1,4 @@
-"""Whether a proposal may stand behind the commits that landed first. Nothing is raised for a conflict."""
+"""Whether a proposal conflicts with the commits that landed first. A conflict is returned, not raised."""
 
 from __future__ import annotations
 
@@ -19,60 +19,61 @@ from anabranch.protocol.column_rules import IDENTITY_PREFIX
 from anabranch.protocol.features import check_writable, supported_features
 from anabranch.transaction.conflicts.compaction_rebase import rebase_compaction
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
-from anabranch.transaction.conflicts.file_conflicts import files_gone, rows_added
+from anabranch.transaction.conflicts.description_rules import file_incompatibility
+from anabranch.transaction.conflicts.file_conflicts import added_files_conflict, removed_files_conflict
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.metadata_compatibility import (
     harmful_features,
     harmful_properties,
     merged_metadata,
     same_schema_and_layout,
-    unfit_file,
 )
 from anabranch.transaction.conflicts.rebase_report import Reconciliation
-from anabranch.transaction.conflicts.row_conflicts import fit_rows, tells_rows_apart
+from anabranch.transaction.conflicts.row_conflicts import has_row_level_concurrency, rebase_by_rows
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
 
 RUN_AGAIN = "Run the operation again on the new version."
-USE_WHAT_IS_THERE = "Run the operation again to work on the table that is there now."
-UPGRADE = "This anabranch does not know that protocol: upgrade it, or use an engine that does."
+USE_EXISTING_TABLE = "Run the operation again to work on the table that exists now."
+UPGRADE = "This version of anabranch does not support that protocol: upgrade it, or use an engine that does."
 
 
 def rebase(context: ConflictContext) -> ProposedCommit | Conflict:
-    """Our proposal, made to fit behind all winners at once, or the first thing that stands in the way."""
+    """Our proposal, rebased over all winners at once, or the first conflict."""
     conflict = description_conflict(context)
-    fitting = conflict if conflict is not None else fit_data(context)
-    if isinstance(fitting, Conflict):
-        return fitting
+    rebased = conflict if conflict is not None else rebase_data(context)
+    if isinstance(rebased, Conflict):
+        return rebased
     merged = _metadata_of_both(context)
     if merged is not None:
-        actions = tuple(merged if isinstance(action, Metadata) else action for action in fitting.actions)
-        fitting = dataclasses.replace(fitting, actions=actions)
-    return drop_redundant_actions(fitting, context.latest)
+        actions = tuple(merged if isinstance(action, Metadata) else action for action in rebased.actions)
+        rebased = dataclasses.replace(rebased, actions=actions)
+    return drop_redundant_actions(rebased, context.latest)
 
 
-def fit_data(context: ConflictContext) -> ProposedCommit | Conflict:
-    """By rows where they can be told apart, else by files.
+def rebase_data(context: ConflictContext) -> ProposedCommit | Conflict:
+    """The proposal with its data rebased: by rows on tables with row-level concurrency, else by files.
 
-    Where several conflicts apply, rows that were added are reported before what was read and what is deleted: that is
-    Delta's order, and what users catch and run again.
+    Of several conflicts, added rows are reported before reads and deletes: that is Delta's order, and the exception
+    that users catch and retry.
     """
     if context.ours.bins:
         return rebase_compaction(context)
-    if context.ours.isolation is not None and tells_rows_apart(context):
-        return fit_rows(context)
-    ignored = rows_added(context)
+    if context.ours.isolation is not None and has_row_level_concurrency(context):
+        return rebase_by_rows(context)
+    ignored = added_files_conflict(context)
     if isinstance(ignored, Conflict):
         return ignored
-    gone = files_gone(context)
-    if gone is not None:
-        return gone
-    return context.ours.reconciled(Reconciliation(stands_before=tuple(winner.version for winner in ignored)))
+    conflict = removed_files_conflict(context)
+    if conflict is not None:
+        return conflict
+    reconciliation = Reconciliation(serialized_before=tuple(winner.version for winner in ignored))
+    return context.ours.with_tags(reconciliation.tags())
 
 
 def description_conflict(context: ConflictContext) -> Conflict | None:
-    """What follows from the actions that describe the table. Cheap checks before dear ones."""
+    """The first conflict over the description of the table. Cheapest checks first."""
     return (
         table_created(context)
         or table_replaced(context)
@@ -82,15 +83,15 @@ def description_conflict(context: ConflictContext) -> Conflict | None:
         or metadata_domains(context)
         or domains_read(context)
         or application_ids(context)
-        or ruled_out(context)
-        or unfit_files(context)
+        or operation_conflict(context)
+        or incompatible_files(context)
     )
 
 
 def drop_redundant_actions(ours: ProposedCommit, latest: LatestState) -> ProposedCommit:
-    """Leave out what the table says already: metadata, protocol and domains equal to those at `latest`.
+    """Leave out metadata, protocol and domains that equal those of `latest`.
 
-    So two writers that ask for the same change both succeed.
+    So two writers that make the same change both succeed.
     """
     repeated: list[Action | None] = []
     if ours.metadata is not None and ours.metadata == latest.metadata:
@@ -102,19 +103,19 @@ def drop_redundant_actions(ours: ProposedCommit, latest: LatestState) -> Propose
 
 
 def table_created(context: ConflictContext) -> Conflict | None:
-    """We began when there was no table, and now there is one."""
+    """The conflict where ours began without a table, and now one exists."""
     if context.read.version >= 0:
         return None
     return Conflict(
         error=ProtocolChangedException,
         winner=context.winners[0],
         reason=ConflictReason.TABLE_CREATED,
-        advice=USE_WHAT_IS_THERE,
+        advice=USE_EXISTING_TABLE,
     )
 
 
 def table_replaced(context: ConflictContext) -> Conflict | None:
-    """Another table has taken the place of the one we read."""
+    """The conflict where another table has replaced the one that ours read."""
     before, after = context.read.metadata, context.latest.metadata
     if before is None or after is None or before.id == after.id:
         return None
@@ -122,13 +123,13 @@ def table_replaced(context: ConflictContext) -> Conflict | None:
         error=MetadataChangedException,
         winner=_last(context, lambda winner: winner.metadata is not None),
         reason=ConflictReason.TABLE_REPLACED,
-        where=f"table id {after.id} in the place of {before.id}",
+        where=f"table id {after.id} instead of {before.id}",
         advice="Check that the new table is the one you mean, then run the operation again.",
     )
 
 
 def protocol_changed(context: ConflictContext) -> Conflict | None:
-    """Features were dropped that ours may use, or added that ours may not keep to."""
+    """The conflict where winners dropped features that ours may use, or added features that ours may not obey."""
     before, after = context.read.protocol, context.latest.protocol
     if before is None or after is None or _same_protocol(before, after):
         return None
@@ -162,7 +163,7 @@ def _protocol_in_words(unknown: UnsupportedFeatureError) -> str:
 
 
 def metadata_changed(context: ConflictContext) -> Conflict | None:
-    """Schema, partitioning or a property changed in a way that ours does not know of."""
+    """The conflict where winners changed schema, partitioning or a property in a way that may make ours wrong."""
     before, after, ours = context.read.metadata, context.latest.metadata, context.ours.metadata
     if before is None or after is None or before == after:
         return None
@@ -183,7 +184,7 @@ def metadata_changed(context: ConflictContext) -> Conflict | None:
 
 
 def _metadata_of_both(context: ConflictContext) -> Metadata | None:
-    """Where ours edits single things of a description that winners have edited, too, and the two commute."""
+    """The metadata with our edits and those of winners; None where one of them has none, or they do not commute."""
     before, after, ours = context.read.metadata, context.latest.metadata, context.ours.metadata
     edited = context.ours.edited_properties
     if edited is None or before is None or after is None or ours is None or before == after:
@@ -192,7 +193,7 @@ def _metadata_of_both(context: ConflictContext) -> Metadata | None:
 
 
 def identity_columns(context: ConflictContext) -> Conflict | None:
-    """Tables with identity columns admit no concurrent writes: the next value is part of their schema."""
+    """The conflict of two writes to a table with identity columns: their next value is part of the schema."""
     metadata = context.read.metadata
     if metadata is None or IDENTITY_PREFIX not in metadata.schema_string or not context.ours.changes_data:
         return None
@@ -208,7 +209,7 @@ def identity_columns(context: ConflictContext) -> Conflict | None:
 
 
 def metadata_domains(context: ConflictContext) -> Conflict | None:
-    """Both change one domain, such as the clustering columns. See "Domain Metadata"."""
+    """The conflict where ours and a winner change the same domain, such as clustering. See "Domain Metadata"."""
     for winner in context.winners:
         for name, domain in context.ours.domain_metadata.items():
             theirs = winner.domain_metadata.get(name)
@@ -224,10 +225,10 @@ def metadata_domains(context: ConflictContext) -> Conflict | None:
 
 
 def domains_read(context: ConflictContext) -> Conflict | None:
-    """A winner changed a domain by which a statement must go that changes what columns, partitions or properties are.
+    """The conflict where a winner changed a domain, and ours redefines columns, partitions or properties.
 
-    So a column is not dropped by which the table has just been clustered, and what a replacement would have removed
-    does not outlive it.
+    Otherwise a column could be dropped by which a winner has just clustered the table, or a domain that a REPLACE would
+    have removed could survive it.
     """
     if not redefines(context):
         return None
@@ -244,9 +245,9 @@ def domains_read(context: ConflictContext) -> Conflict | None:
 
 
 def redefines(context: ConflictContext) -> bool:
-    """Whether ours gives the table other columns, partitions or properties that matter, or states all of it anew.
+    """Whether ours changes columns, partitions or properties that data files depend on, or replaces the description.
 
-    A REPLACE counts as having read the rows that it removes, even where the table had none.
+    A REPLACE counts as having read the rows that it removes, also of a table without rows.
     """
     before, ours = context.read.metadata, context.ours.metadata
     if before is None or ours is None:
@@ -256,10 +257,10 @@ def redefines(context: ConflictContext) -> bool:
     return not only_edits or bool(harmful) or context.ours.changes_data or context.ours.reads.reads_rows
 
 
-def unfit_files(context: ConflictContext) -> Conflict | None:
-    """A winner brought a file that does not fit the description which ours gives the table.
+def incompatible_files(context: ConflictContext) -> Conflict | None:
+    """The conflict where a winner added a file that does not fit the description which ours gives the table.
 
-    Statements on the description look at the files that are there, and here at those that came since.
+    Statements on the description check the existing files; this checks those that were added since.
     """
     ours, latest = context.ours, context.latest
     metadata, protocol = ours.metadata or latest.metadata, ours.protocol or latest.protocol
@@ -267,7 +268,7 @@ def unfit_files(context: ConflictContext) -> Conflict | None:
         return None
     for winner in context.winners:
         for add in winner.adds:
-            where = unfit_file(add, metadata, protocol) if add.key in latest.added else None
+            where = file_incompatibility(add, metadata, protocol) if add.key in latest.added else None
             if where is not None:
                 return Conflict(
                     error=ConcurrentAppendException,
@@ -280,17 +281,16 @@ def unfit_files(context: ConflictContext) -> Conflict | None:
 
 
 def application_ids(context: ConflictContext) -> Conflict | None:
-    """A winner carries progress of an application whose progress ours carries or has looked up.
+    """The conflict where a winner records progress of an application whose progress ours records or has read.
 
-    Of several, the furthest says whether this very write has landed.
+    Of several winners, the one with the highest version shows whether this very write is in the table already.
     """
     ours = context.ours.set_transactions
-    watched = context.ours.reads.application_ids | ours.keys()
-    for app_id in sorted(watched):
-        told = [winner for winner in context.winners if app_id in winner.set_transactions]
-        if not told:
+    for app_id in sorted(context.ours.reads.application_ids | ours.keys()):
+        recording = [winner for winner in context.winners if app_id in winner.set_transactions]
+        if not recording:
             continue
-        furthest = _furthest(told, app_id)
+        furthest = _furthest(recording, app_id)
         theirs = furthest.set_transactions[app_id]
         written = app_id in ours and theirs.version >= ours[app_id].version
         return Conflict(
@@ -311,16 +311,16 @@ def _furthest(winners: Sequence[Winner], app_id: str) -> Winner:
     return max(winners, key=lambda winner: (winner.set_transactions[app_id].version, winner.version))
 
 
-def ruled_out(context: ConflictContext) -> Conflict | None:
-    """A winner did what ours is right only without."""
+def operation_conflict(context: ConflictContext) -> Conflict | None:
+    """The conflict by the check that the operation itself has brought along, `conflicts_with`."""
     if context.ours.conflicts_with is None:
         return None
     for winner in context.winners:
         where = context.ours.conflicts_with(winner.commit)
         if where is not None:
-            described = winner.metadata is not None
+            changes_metadata = winner.metadata is not None
             return Conflict(
-                error=MetadataChangedException if described else DeltaConcurrentModificationException,
+                error=MetadataChangedException if changes_metadata else DeltaConcurrentModificationException,
                 winner=winner,
                 reason=ConflictReason.RULED_OUT,
                 where=where,
@@ -330,7 +330,7 @@ def ruled_out(context: ConflictContext) -> Conflict | None:
 
 
 def _last(context: ConflictContext, is_meant: Callable[[Winner], bool]) -> Winner:
-    """The newest winner that is meant; there is one."""
+    """The newest winner that satisfies the condition; there must be one."""
     return next(winner for winner in reversed(context.winners) if is_meant(winner))
 
 

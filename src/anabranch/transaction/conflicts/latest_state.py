@@ -1,4 +1,4 @@
-"""The table right before the version that we want to write."""
+"""The state of the table right before the version to be committed."""
 
 from __future__ import annotations
 
@@ -17,30 +17,36 @@ from anabranch.snapshot.live_files import LiveFiles
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.rows.row_ids import NO_ROW_IDS, ROW_TRACKING_DOMAIN, RowIds, high_water_mark_of, shown_rows
-
-# Single files found in the columns of a snapshot, without a Python object for every file.
-
+from anabranch.transaction.rows.row_ids import (
+    NO_ROW_IDS,
+    ROW_TRACKING_DOMAIN,
+    RowIds,
+    high_water_mark_of,
+    visible_row_count,
+)
 
 FEW_FILES = 32
-"""Up to so many, all are looked up at once, which takes less than to search for some."""
+"""A snapshot with so few files is indexed at once, which takes less time than a search for single paths."""
 
 
 class LiveFileIndex:
-    """Where the live files of one snapshot stand. Looked-up paths are remembered: a commit asks again at every try."""
+    """Finds live files of one snapshot by path, in columns and without a Python object for every file.
+
+    Results are cached, since a commit needs the same paths at every attempt.
+    """
 
     def __init__(self, files: LiveFiles) -> None:
         self.files = files
-        self._found: dict[str, tuple[FileKey, int] | None] = {}
+        self._cache: dict[str, tuple[FileKey, int] | None] = {}
 
     def find(self, paths: Iterable[str]) -> dict[FileKey, int]:
-        """The live file of each path that has one, and its row in the file table. A path is live at most once."""
-        asked = set(paths)
-        self._look_up(asked - self._found.keys())
-        return dict(found for path in asked if (found := self._found[path]) is not None)
+        """The live files with these paths, and their rows in the file table. A path is live at most once."""
+        paths = set(paths)
+        self._look_up(paths - self._cache.keys())
+        return dict(entry for path in paths if (entry := self._cache[path]) is not None)
 
     def row_ids(self, paths: Iterable[str]) -> dict[FileKey, RowIds]:
-        """The row ids of the live files of these paths that have some."""
+        """The row ids of the live files with these paths, without files that have none."""
         keys, chosen = self._columns_of(paths, "base_row_id", "default_row_commit_version")
         ids = zip(chosen["base_row_id"].to_pylist(), chosen["default_row_commit_version"].to_pylist(), strict=True)
         return {
@@ -50,32 +56,33 @@ class LiveFileIndex:
         }
 
     def live_rows(self, paths: Iterable[str]) -> dict[FileKey, int | None]:
-        """How many rows each file shows; None where its statistics do not say."""
+        """The number of visible rows of the live files with these paths; None where statistics do not have it."""
         keys, chosen = self._columns_of(paths, "stats", "deletion_vector")
-        hidden = pc.fill_null(pc.struct_field(chosen["deletion_vector"], "cardinality"), 0)
-        counts = zip(chosen["stats"].to_pylist(), hidden.to_pylist(), strict=True)
-        return {key: shown_rows(stats, gone) for key, (stats, gone) in zip(keys, counts, strict=True)}
+        cardinalities = pc.fill_null(pc.struct_field(chosen["deletion_vector"], "cardinality"), 0)
+        counts = zip(chosen["stats"].to_pylist(), cardinalities.to_pylist(), strict=True)
+        return {key: visible_row_count(stats, hidden) for key, (stats, hidden) in zip(keys, counts, strict=True)}
 
     def adds(self, paths: Iterable[str]) -> dict[str, AddFile]:
-        """The live files of these paths, by path."""
+        """The live files with these paths, by path."""
         _, chosen = self._columns_of(paths, *LIVE_FILE_SCHEMA.names)
         return {add.path: add for add in adds_of_table(chosen, data_change=False)}
 
     def _columns_of(self, paths: Iterable[str], *names: str) -> tuple[list[FileKey], pa.Table]:
-        """Some columns of the live files of these paths, and which files they are, in the order of the table."""
-        found = sorted(self.find(paths).items(), key=lambda item: item[1])
+        """The keys of the live files with these paths, and columns of the same files, in the order of the table."""
+        rows = sorted(self.find(paths).items(), key=lambda item: item[1])
         chosen = np.zeros(self.files.count, dtype=np.bool_)
-        chosen[[row for _, row in found]] = True
-        return [key for key, _ in found], self.files.columns(*names).filter(pa.array(chosen))
+        chosen[[row for _, row in rows]] = True
+        return [key for key, _ in rows], self.files.columns(*names).filter(pa.array(chosen))
 
     def _look_up(self, paths: set[str]) -> None:
-        self._found.update(dict.fromkeys(paths))
+        """Search the snapshot for these paths and cache the results."""
+        self._cache.update(dict.fromkeys(paths))
         if not paths or self.files.count == 0:
             return
         table = self.files.columns("path", "deletion_vector")
         if table.num_rows <= FEW_FILES:
             paths_and_vectors = zip(table["path"].to_pylist(), _vector_ids(table), strict=True)
-            self._found.update({key[0]: (key, row) for row, key in enumerate(paths_and_vectors)})
+            self._cache.update({key[0]: (key, row) for row, key in enumerate(paths_and_vectors)})
             return
         # Filtered by mask: to take by position, Arrow would first join all chunks of the column.
         hits = pc.is_in(table["path"], value_set=pa.array(sorted(paths), pa.string()))
@@ -85,28 +92,28 @@ class LiveFileIndex:
         chosen = table.filter(hits)
         keys = zip(chosen["path"].to_pylist(), _vector_ids(chosen), strict=True)
         for key, row in zip(keys, rows.tolist(), strict=True):
-            self._found[key[0]] = (key, row)
+            self._cache[key[0]] = (key, row)
 
 
 def _vector_ids(table: pa.Table) -> list[str | None]:
     vectors = table["deletion_vector"]
     if vectors.null_count == len(vectors):
         return [None] * len(vectors)
-    found: list[str | None] = vector_ids(vectors).to_pylist()
-    return found
+    ids: list[str | None] = vector_ids(vectors).to_pylist()
+    return ids
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LatestState:
-    """The newest version we know, as far as a commit depends on it.
+    """The newest version that is known, as far as a commit depends on it.
 
-    Made of the snapshot that was read and the commits that landed since, so that going on to the next
-    state costs what those commits cost, however large the table is.
+    It consists of the snapshot that was read and the commits since, so the cost of the next state depends on these
+    commits and not on the size of the table.
     """
 
     table: str
     base: Snapshot | None
-    """None where there was no table."""
+    """The snapshot that was read; None where the table did not exist."""
     base_files: LiveFileIndex
     winners: tuple[Winner, ...] = ()
     """Every commit since `base`, oldest first."""
@@ -114,13 +121,13 @@ class LatestState:
     metadata: Metadata | None
     row_id_high_water_mark: int
     timestamp_ms: int
-    """Of the newest version: its in-commit timestamp where it has one, else the time of its file."""
+    """The time of the newest version: its in-commit timestamp where it has one, else the time of its file."""
     modified_ms: int
-    """When storage says that the newest version was written."""
+    """The time at which the newest version was written, by the storage's clock."""
     added: Mapping[FileKey, AddFile]
-    """Files that came since `base` and are still there. A file of `base` that was added again is one."""
+    """Files that were added since `base` and are live. A file of `base` that was added again is among them."""
     removed: frozenset[FileKey]
-    """Files that are gone since `base`, be they its own or such as came and went."""
+    """Files that were removed since `base` and are not live: files of `base`, and files that were added since."""
 
     def __post_init__(self) -> None:
         expected = range(self.read_version + 1, self.read_version + 1 + len(self.winners))
@@ -128,12 +135,12 @@ class LatestState:
 
     @property
     def read_version(self) -> int:
-        """The version of `base`; -1 for none."""
+        """The version of `base`; -1 without one."""
         return -1 if self.base is None else self.base.version
 
     @property
     def version(self) -> int:
-        """-1 where there is no table yet."""
+        """The newest version; -1 where the table does not exist yet."""
         return self.read_version + len(self.winners)
 
     @cached_property
@@ -142,7 +149,7 @@ class LatestState:
 
     @cached_property
     def domain_metadata(self) -> dict[str, DomainMetadata]:
-        """By domain; one that was removed since `base` stands here as removed."""
+        """The domain actions by domain; a domain that was removed since `base` has the action that removed it."""
         domains = dict(self.base.domain_metadata) if self.base else {}
         for winner in self.winners:
             domains |= winner.domain_metadata
@@ -150,56 +157,56 @@ class LatestState:
 
     @cached_property
     def removed_from_base(self) -> frozenset[FileKey]:
-        """Files of `base` that are gone."""
-        known = self.base_files.find(path for path, _ in self.removed)
-        return frozenset(key for key in known if key in self.removed)
+        """Files of `base` that were removed since."""
+        same_paths = self.base_files.find(path for path, _ in self.removed)
+        return frozenset(key for key in same_paths if key in self.removed)
 
     def live_keys(self, paths: set[str]) -> set[FileKey]:
-        """The logical files that are live under these paths."""
+        """The live logical files with these paths."""
         from_base = {key for key in self.base_files.find(paths) if key not in self.removed}
         return from_base | {key for key in self.added if key[0] in paths}
 
     def row_ids_by_path(self, paths: set[str]) -> dict[str, RowIds]:
-        """The row ids of the live files under these paths, as far as they have any."""
-        found = {
+        """The row ids of the live files with these paths, without files that have none."""
+        row_ids = {
             path: ids
             for (path, vector), ids in self.base_files.row_ids(paths).items()
             if (path, vector) not in self.removed
         }
         for (path, _), add in self.added.items():
             if path in paths and add.base_row_id is not None:
-                found[path] = RowIds(
+                row_ids[path] = RowIds(
                     base_row_id=add.base_row_id, default_row_commit_version=add.default_row_commit_version
                 )
-        return found
+        return row_ids
 
     def after(self, winners: Sequence[Winner]) -> LatestState:
-        """The state once these commits, which follow it, are in the log."""
+        """The state after these commits, which must follow it in the log."""
         latest = self
         for winner in winners:
             latest = latest._after(winner)
         return latest
 
     def _after(self, winner: Winner) -> LatestState:
-        gone = {remove.key for remove in winner.removes}
-        came = {add.key: add for add in winner.adds}
-        kept = {key: add for key, add in self.added.items() if key not in gone}
-        marks = winner.domain_metadata.get(ROW_TRACKING_DOMAIN)
+        removed = {remove.key for remove in winner.removes}
+        added = {add.key: add for add in winner.adds}
+        kept = {key: add for key, add in self.added.items() if key not in removed}
+        row_ids = winner.domain_metadata.get(ROW_TRACKING_DOMAIN)
         return dataclasses.replace(
             self,
             winners=(*self.winners, winner),
             protocol=winner.protocol or self.protocol,
             metadata=winner.metadata or self.metadata,
-            row_id_high_water_mark=max(self.row_id_high_water_mark, high_water_mark_of(marks, table=self.table)),
+            row_id_high_water_mark=max(self.row_id_high_water_mark, high_water_mark_of(row_ids, table=self.table)),
             timestamp_ms=winner.commit.timestamp_ms,
             modified_ms=winner.commit.modified_ms,
-            added=kept | came,
-            removed=(self.removed | gone) - came.keys(),
+            added=kept | added,
+            removed=(self.removed | removed) - added.keys(),
         )
 
 
 def latest_state_at(snapshot: Snapshot | None, *, table: str) -> LatestState:
-    """The state as it was when the table was read."""
+    """The state at the version that was read."""
     if snapshot is None:
         return LatestState(
             table=table,

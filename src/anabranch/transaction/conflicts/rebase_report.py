@@ -1,4 +1,4 @@
-"""How a commit was fitted behind those that landed first, as `commitInfo.tags` tell it under our own prefix."""
+"""How a commit was rebased, as recorded in `commitInfo.tags` under our own prefix, and example rows for messages."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from anabranch.protocol.actions import AddFile
 from anabranch.transaction.read_set import DescribeRows, RowsOfFile
 
 LANDED_AFTER_TAG = "anabranch.landedAfter"
-"""The versions that landed between the one read and ours, and with which ours was reconciled."""
+"""The versions between the one read and ours, over which ours was rebased."""
 MOVED_ROWS_TAG = "anabranch.movedRows"
-FOUND_ROWS_TAG = "anabranch.foundRows"
+RELOCATED_ROWS_TAG = "anabranch.foundRows"
 UNITED_VECTORS_TAG = "anabranch.unitedVectors"
 STANDS_BEFORE_TAG = "anabranch.standsBefore"
 CARRIED_ROWS_TAG = "anabranch.carriedRows"
 LEFT_OUT_BINS_TAG = "anabranch.leftOutBins"
 LOST_TO_TAG = "anabranch.lostTo"
 
-STRETCHES_MAX = 20
-"""Of consecutive versions; of more the first are told."""
+RANGES_MAX = 20
+"""Ranges of consecutive versions in a tag; further ones are left out."""
 CHARACTERS_MAX = 2_000
-"""Of a tag; a longer one is not ours."""
+"""Length of a tag; a longer one is not ours and is ignored."""
 VERSIONS_MAX = 10_000
+"""Versions of one range that are listed when a tag is read."""
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
 _COUNTS = msgspec.json.Decoder(dict[Annotated[int, msgspec.Meta(ge=0, le=2**62)], _Count])
@@ -37,71 +38,71 @@ _COUNTS = msgspec.json.Decoder(dict[Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """What became of a proposal on its way into the log. Nothing, where nobody was in the way."""
+    """How a proposal was changed by rebasing it. It is empty where no other commit landed first."""
 
     moved_rows: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    """Rows to be hidden that went through an OPTIMIZE that left word of where, by its version."""
-    found_rows: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    """Rows to be hidden that were found again behind a compaction that left no word, by its version."""
+    """The number of deleted rows that an OPTIMIZE with a row map had moved, by its version."""
+    relocated_rows: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """The number of deleted rows that a compaction without a row map had moved, by its version."""
     united_vectors: int = 0
     """Files in which winners had hidden other rows than ours."""
-    stands_before: tuple[int, ...] = ()
-    """Blind appends that landed first and count as if they came later: see `WriteSerializable`."""
+    serialized_before: tuple[int, ...] = ()
+    """Blind appends that landed first and that ours is ordered before: see `WriteSerializable`."""
     carried_rows: int = 0
-    """Of a commit that changes no row: rows that winners had hidden, and that it hid in its own files."""
+    """For a commit that changes no row: rows that winners had hidden, and that it hid in its own files."""
     left_out_bins: int = 0
-    """Of such a commit: parts that winners had made impossible."""
+    """For such a commit: bins that winners had made impossible."""
 
     def tags(self) -> dict[str, str]:
-        """For `commitInfo.tags`; what did not happen is not mentioned."""
-        told = {
+        """The tags for `commitInfo.tags`, without those of empty fields."""
+        tags = {
             MOVED_ROWS_TAG: _counts(self.moved_rows),
-            FOUND_ROWS_TAG: _counts(self.found_rows),
+            RELOCATED_ROWS_TAG: _counts(self.relocated_rows),
             UNITED_VECTORS_TAG: str(self.united_vectors),
-            STANDS_BEFORE_TAG: stretches(self.stands_before),
+            STANDS_BEFORE_TAG: version_ranges(self.serialized_before),
             CARRIED_ROWS_TAG: str(self.carried_rows),
             LEFT_OUT_BINS_TAG: str(self.left_out_bins),
         }
-        return {name: text for name, text in told.items() if text not in {"", "0", "{}"}}
+        return {name: text for name, text in tags.items() if text not in {"", "0", "{}"}}
 
 
 def reconciliation_of(tags: Mapping[str, Any] | None) -> Reconciliation:
-    """What a commit says of how it was reconciled. Tags that are not as ours are read as if they were not there."""
-    told = tags or {}
+    """The reconciliation that the tags of a commit record. A malformed tag counts as missing."""
+    tags = tags or {}
     return Reconciliation(
-        moved_rows=_parsed_counts(told.get(MOVED_ROWS_TAG)),
-        found_rows=_parsed_counts(told.get(FOUND_ROWS_TAG)),
-        united_vectors=_parsed_count(told.get(UNITED_VECTORS_TAG)),
-        stands_before=parsed_versions(told.get(STANDS_BEFORE_TAG)),
-        carried_rows=_parsed_count(told.get(CARRIED_ROWS_TAG)),
-        left_out_bins=_parsed_count(told.get(LEFT_OUT_BINS_TAG)),
+        moved_rows=_parsed_counts(tags.get(MOVED_ROWS_TAG)),
+        relocated_rows=_parsed_counts(tags.get(RELOCATED_ROWS_TAG)),
+        united_vectors=_parsed_count(tags.get(UNITED_VECTORS_TAG)),
+        serialized_before=parsed_versions(tags.get(STANDS_BEFORE_TAG)),
+        carried_rows=_parsed_count(tags.get(CARRIED_ROWS_TAG)),
+        left_out_bins=_parsed_count(tags.get(LEFT_OUT_BINS_TAG)),
     )
 
 
-def stretches(versions: Iterable[int]) -> str:
-    """`14-16,20`, ascending."""
-    found: list[list[int]] = []
+def version_ranges(versions: Iterable[int]) -> str:
+    """The versions as text, ascending, such as `14-16,20`."""
+    ranges: list[list[int]] = []
     for version in sorted(set(versions)):
-        if found and version == found[-1][1] + 1:
-            found[-1][1] = version
+        if ranges and version == ranges[-1][1] + 1:
+            ranges[-1][1] = version
         else:
-            found.append([version, version])
-    shown = (str(first) if first == last else f"{first}-{last}" for first, last in found[:STRETCHES_MAX])
-    return ",".join(shown)
+            ranges.append([version, version])
+    texts = (str(first) if first == last else f"{first}-{last}" for first, last in ranges[:RANGES_MAX])
+    return ",".join(texts)
 
 
 def parsed_versions(text: object) -> tuple[int, ...]:
-    """From `14-16,20`. Of a stretch that is too long to be listed only the ends are."""
+    """The versions of a text such as `14-16,20`. Only the ends of a very long range are listed."""
     if not isinstance(text, str) or len(text) > CHARACTERS_MAX:
         return ()
-    found: list[int] = []
-    for stretch in text.split(","):
-        parts = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", stretch)
-        if parts is None:
+    versions: list[int] = []
+    for version_range in text.split(","):
+        ends = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", version_range)
+        if ends is None:
             return ()
-        first, last = int(parts[1]), int(parts[2] or parts[1])
-        found += range(first, last + 1) if 0 <= last - first < VERSIONS_MAX else (first, last)
-    return tuple(found)
+        first, last = int(ends[1]), int(ends[2] or ends[1])
+        versions += range(first, last + 1) if 0 <= last - first < VERSIONS_MAX else (first, last)
+    return tuple(versions)
 
 
 def _counts(rows: Mapping[int, int]) -> str:
@@ -121,50 +122,50 @@ def _parsed_count(text: object) -> int:
     return int(text) if isinstance(text, str) and re.fullmatch(r"\d{1,15}", text) else 0
 
 
-# A few of the rows in conflict, for the one who reads the message.
+# A few of the rows in conflict, for the message.
 
 
 LOGGER = logging.getLogger("anabranch.commit")
 
 EXAMPLES_MAX = 3
 ROW_CHARACTERS_MAX = 300
-"""Of one row; a message is to be read."""
+"""Length of one row in a message, which must stay readable."""
 
 
-def few_rows(found: Iterable[tuple[AddFile, BitMap64]]) -> tuple[RowsOfFile, ...]:
+def select_example_rows(rows: Iterable[tuple[AddFile, BitMap64]]) -> tuple[RowsOfFile, ...]:
     """The first of these rows, `EXAMPLES_MAX` in all, by file. None of them is hidden by its file's vector."""
     chosen: list[RowsOfFile] = []
     left = EXAMPLES_MAX
-    for file, positions in found:
-        few = BitMap64(islice(positions, left))
-        if few:
-            chosen.append(RowsOfFile(file=file, positions=few))
-            left -= len(few)
+    for file, positions in rows:
+        first = BitMap64(islice(positions, left))
+        if first:
+            chosen.append(RowsOfFile(file=file, positions=first))
+            left -= len(first)
         if not left:
             break
     return tuple(chosen)
 
 
-def rows_in_words(rows: Sequence[RowsOfFile], describe: DescribeRows | None) -> tuple[str, ...]:
-    """By their values where `describe` tells them, else by where they stand."""
+def row_texts(rows: Sequence[RowsOfFile], describe: DescribeRows | None) -> tuple[str, ...]:
+    """The rows by their values if `describe` returns them, else by file and position."""
     if not rows:
         return ()
-    told = _told(rows, describe) if describe is not None else []
-    return tuple(_cut(row) for row in told[:EXAMPLES_MAX]) or _places(rows)
+    texts = _described(rows, describe) if describe is not None else []
+    return tuple(_cut(row) for row in texts[:EXAMPLES_MAX]) or _positions_as_text(rows)
 
 
-def _told(rows: Sequence[RowsOfFile], describe: DescribeRows) -> list[str]:
+def _described(rows: Sequence[RowsOfFile], describe: DescribeRows) -> list[str]:
     try:
         return [str(row) for row in describe(rows)]
     except Exception:
-        # The conflict is what the user must hear of. That its rows can't be read, since VACUUM took their files
-        # or the session is closing, must not stand in its place.
+        # The user must get the conflict. An error in reading its rows, since VACUUM deleted their files or the session
+        # is closing, must not replace it.
         LOGGER.debug("rows in conflict could not be read", exc_info=True)
         return []
 
 
-def _places(rows: Sequence[RowsOfFile]) -> tuple[str, ...]:
-    return tuple(f"row {position} of {each.file.path}" for each in rows for position in each.positions or ())
+def _positions_as_text(rows: Sequence[RowsOfFile]) -> tuple[str, ...]:
+    return tuple(f"row {position} of {chosen.file.path}" for chosen in rows for position in chosen.positions or ())
 
 
 def _cut(row: str) -> str:

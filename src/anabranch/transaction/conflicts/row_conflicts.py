@@ -1,8 +1,8 @@
-"""Conflicts over data, told by single rows, and our rows carried to where they stand now.
+"""Conflicts over data by single rows, and rebasing our deletes to the files in which the rows are now.
 
-If no row that is gone or new since we read satisfies a condition of ours, then our operation, run again now,
-would read, delete and create exactly the rows it did. So it may stand here; and by induction over the log, the
-order of the log is a serial order.
+If no row that was deleted or added since we read satisfies a condition of ours, then our operation, run again now,
+would read, delete and create exactly the rows that it did. So it may be committed at this version; and by induction
+over the log, the order of the log is a serial order.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDelete
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.features import supported
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
-from anabranch.transaction.conflicts.file_conflicts import NARROWER, gone_conflict, hint_of, place_of
-from anabranch.transaction.conflicts.rebase_report import Reconciliation, few_rows
+from anabranch.transaction.conflicts.file_conflicts import (
+    NARROW_CONDITION,
+    partition_hint,
+    partition_or_file,
+    removed_file_conflict,
+)
+from anabranch.transaction.conflicts.rebase_report import Reconciliation, select_example_rows
 from anabranch.transaction.conflicts.row_tracing import TracedRows, trace_rows
 from anabranch.transaction.conflicts.traced_files import NewRows
 from anabranch.transaction.conflicts.winners import Winner
@@ -26,89 +31,95 @@ from anabranch.transaction.read_set import RowsOfFile, Scan
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 
 
-def tells_rows_apart(context: ConflictContext) -> bool:
-    """Whether rows, not files, decide: the table has vectors, so whoever deletes a row can leave the rest alone."""
+def has_row_level_concurrency(context: ConflictContext) -> bool:
+    """Whether rows decide, not files: with deletion vectors, deleting a row does not rewrite the other rows."""
     before, after = context.read.protocol, context.latest.protocol
     if before is None or after is None:
         return False
     return supported(before, "deletionVectors") and supported(after, "deletionVectors")
 
 
-def fit_rows(context: ConflictContext) -> ProposedCommit | Conflict:
-    """Our proposal behind all winners, its deletes added to theirs, or the first row that stands in the way."""
-    rewritten = files_rewritten_by_both(context)
-    if rewritten is None and not context.ours.reads.reads_rows and not context.ours.deleted_rows:
+def rebase_by_rows(context: ConflictContext) -> ProposedCommit | Conflict:
+    """Our proposal after all winners, with its deletes added to theirs, or the first conflict over a row."""
+    rewrite_conflict = files_rewritten_by_both(context)
+    if rewrite_conflict is None and not context.ours.reads.reads_rows and not context.ours.deleted_rows:
         return context.ours
-    followed, gone = trace_rows(context)
-    ignored = () if gone is not None and context.time_is_up() else rows_added(context, followed)
+    traced, delete_conflict = trace_rows(context)
+    ignored = () if delete_conflict is not None and context.time_is_up() else added_rows_conflict(context, traced)
     if isinstance(ignored, Conflict):
         return ignored
-    conflict = gone or rewritten
+    conflict = delete_conflict or rewrite_conflict
     if conflict is not None:
         return conflict
-    marked = {path for path, _ in context.ours.deleted_rows}
-    how = Reconciliation(
-        moved_rows=followed.moved_rows,
-        found_rows=followed.found_rows,
-        united_vectors=sum(bool(file.deleted) for path, file in followed.files.items() if path in marked),
-        stands_before=tuple(winner.version for winner in ignored),
+    with_deletes = {path for path, _ in context.ours.deleted_rows}
+    reconciliation = Reconciliation(
+        moved_rows=traced.moved_rows,
+        relocated_rows=traced.relocated_rows,
+        united_vectors=sum(bool(file.deleted) for path, file in traced.files.items() if path in with_deletes),
+        serialized_before=tuple(winner.version for winner in ignored),
     )
-    return with_merged_vectors(context, followed).reconciled(how)
+    return with_merged_vectors(context, traced).with_tags(reconciliation.tags())
 
 
 def files_rewritten_by_both(context: ConflictContext) -> Conflict | None:
-    """A winner removed a file of which ours does not say what rows it deletes."""
-    gone = context.latest.removed_from_base
+    """The conflict where a winner removed a file that ours removes, too, without naming the rows that it deletes."""
+    removed = context.latest.removed_from_base
     for file in context.ours.files:
-        if file.key in gone and file.key not in context.ours.deleted_rows:
-            return gone_conflict(context, ConcurrentDeleteDeleteException, file.key)
+        if file.key in removed and file.key not in context.ours.deleted_rows:
+            return removed_file_conflict(context, ConcurrentDeleteDeleteException, file.key)
     return None
 
 
-def rows_added(context: ConflictContext, followed: TracedRows) -> Conflict | tuple[Winner, ...]:
-    """A winner added rows that ours should have read, and before which it may not stand.
+def added_rows_conflict(context: ConflictContext, traced: TracedRows) -> Conflict | tuple[Winner, ...]:
+    """The conflict with a winner that added rows that ours should have read, and that ours may not be ordered before.
 
-    If there is none: the winners before which ours has to stand, since it may have had to read what they added.
+    If there is none, the winners that ours is ordered before, since ours may have had to read the rows they added.
     """
-    new = followed.new
+    new = traced.new
     if not new or context.read.base is None:
         return ()
     ignored: dict[int, Winner] = {}
     for scan in context.ours.reads.scans:
-        matching = context.can_match(context.read.base, scan.predicate, [rows.first for rows in new])
+        matching = context.can_match(context.read.base, scan.predicate, [rows.first_file for rows in new])
         suspects: list[NewRows] = []
         for rows in itertools.compress(new, matching):
             if may_serialize_before(context, rows.origin) and not breaks_serial_order(context, rows.origin):
                 ignored[rows.origin.version] = rows.origin
             else:
                 suspects.append(rows)
-        conflict = _first_match(context, scan, suspects)
+        conflict = _matching_rows_conflict(context, scan, suspects)
         if conflict is not None:
             return conflict
     return tuple(ignored.values())
 
 
-def _first_match(context: ConflictContext, scan: Scan, suspects: Sequence[NewRows]) -> Conflict | None:
-    """The first of the rows that the scan would have found; in doubt, the first of all."""
+def _matching_rows_conflict(context: ConflictContext, scan: Scan, suspects: Sequence[NewRows]) -> Conflict | None:
+    """The conflict with the first of the new rows that the scan would have found.
+
+    Where the condition cannot be evaluated for them, the first of all new rows counts as found.
+    """
     if not suspects:
         return None
-    if scan.reads_everything and scan.again is None:
-        return _added(context, suspects[0], ConflictReason.WHOLE_TABLE_READ)
-    if scan.again is None:
-        return _added(context, suspects[0], hint_of(suspects[0].file.partition_values))
+    first = suspects[0]
+    if scan.reads_everything and scan.reevaluate is None:
+        return _new_rows_conflict(context, first, ConflictReason.WHOLE_TABLE_READ)
+    if scan.reevaluate is None:
+        return _new_rows_conflict(context, first, partition_hint(first.file.partition_values))
     if context.time_is_up():
-        return _added(context, suspects[0], ConflictReason.ALLOTTED_TIME_EXCEEDED)
-    found = scan.again([RowsOfFile(file=rows.file, positions=rows.positions) for rows in suspects])
-    for rows, satisfying in zip(suspects, found, strict=True):
-        if satisfying is None:
-            return _added(context, rows, hint_of(rows.file.partition_values))
-        if satisfying:
-            examples = few_rows((each.file, hits) for each, hits in zip(suspects, found, strict=True) if hits)
-            return _added(context, rows, ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
+        return _new_rows_conflict(context, first, ConflictReason.ALLOTTED_TIME_EXCEEDED)
+    matches = scan.reevaluate([RowsOfFile(file=rows.file, positions=rows.positions) for rows in suspects])
+    for rows, matching in zip(suspects, matches, strict=True):
+        if matching is None:
+            return _new_rows_conflict(context, rows, partition_hint(rows.file.partition_values))
+        if matching:
+            examples = select_example_rows(
+                (some.file, in_file) for some, in_file in zip(suspects, matches, strict=True) if in_file
+            )
+            return _new_rows_conflict(context, rows, ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
     return None
 
 
-def _added(
+def _new_rows_conflict(
     context: ConflictContext, rows: NewRows, reason: ConflictReason, *, example_rows: tuple[RowsOfFile, ...] = ()
 ) -> Conflict:
     if may_serialize_before(context, rows.origin) and reason is not ConflictReason.ALLOTTED_TIME_EXCEEDED:
@@ -117,30 +128,30 @@ def _added(
         error=ConcurrentAppendException,
         winner=rows.origin,
         reason=reason,
-        where=place_of(context, rows.file.path, rows.file.partition_values),
-        advice=NARROWER,
+        where=partition_or_file(context, rows.file.path, rows.file.partition_values),
+        advice=NARROW_CONDITION,
         example_rows=example_rows,
     )
 
 
-def with_merged_vectors(context: ConflictContext, followed: TracedRows) -> ProposedCommit:
-    """Our deletes, made behind those of the winners, in the files where the rows stand now."""
+def with_merged_vectors(context: ConflictContext, traced: TracedRows) -> ProposedCommit:
+    """Our proposal with its deletes added to those of the winners, in the files in which the rows are now."""
     ours = context.ours
-    touched = {key for key in ours.deleted_rows if key in context.latest.removed or key[0] in followed.files}
-    if not touched:
+    changed = {key for key in ours.deleted_rows if key in context.latest.removed or key[0] in traced.files}
+    if not changed:
         return ours
-    paths = {path for path, _ in touched}
+    paths = {path for path, _ in changed}
     dropped = [
-        *(remove for remove in ours.removes if remove.key in touched),
+        *(remove for remove in ours.removes if remove.key in changed),
         *(add for add in ours.adds if add.path in paths),
     ]
     removed_at_ms = next(
-        (remove.deletion_timestamp for remove in ours.removes if remove.key in touched and remove.deletion_timestamp), 0
+        (remove.deletion_timestamp for remove in ours.removes if remove.key in changed and remove.deletion_timestamp), 0
     )
     chosen = [
-        RowsOfFile(file=file.add, positions=None if file.any_deleted else file.deleted)
-        for file in followed.files.values()
-        if file.any_deleted or file.deleted
+        RowsOfFile(file=file.add, positions=None if file.deletes_uncounted_rows else file.deleted)
+        for file in traced.files.values()
+        if file.deletes_uncounted_rows or file.deleted
     ]
     merged: list[AddFile | RemoveFile] = hide_rows(chosen, context.vectors, removed_at_ms=removed_at_ms)
     kept = ours.without(*dropped)

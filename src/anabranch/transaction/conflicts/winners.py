@@ -1,4 +1,4 @@
-"""Commits that landed between the version we read and ours."""
+"""Winners: commits between the version that ours read and ours."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Winner:
-    """A commit that landed first, sorted by kind of action.
+    """A commit that landed first, with its actions by kind.
 
-    What it says of itself counts only as far as its own file actions bear it out: a writer that claims a
-    blind append and removes files, or "no data change" for a part of them, is not believed.
+    `commitInfo` and `dataChange` count only if the commit's own file actions agree: a blind append must not remove
+    files, and one file with `dataChange` makes the whole commit a change of data.
     """
 
     commit: Commit
@@ -39,12 +39,12 @@ class Winner:
 
     @property
     def operation(self) -> str:
-        """What it was, in words for a message."""
+        """The name of the operation for messages."""
         return (self.info and self.info.operation) or "another writer"
 
     @property
     def read_version(self) -> int | None:
-        """The version it was computed from; None where it does not say."""
+        """The version that the commit has read; None where it does not record one."""
         return None if self.info is None else self.info.read_version
 
     @cached_property
@@ -69,23 +69,23 @@ class Winner:
 
     @cached_property
     def set_transactions(self) -> dict[str, SetTransaction]:
-        """By application id."""
+        """The transaction identifiers by application id."""
         return {action.app_id: action for action in self.commit.actions if isinstance(action, SetTransaction)}
 
     @cached_property
     def domain_metadata(self) -> dict[str, DomainMetadata]:
-        """By domain."""
+        """The domain actions by domain."""
         return {action.domain: action for action in self.commit.actions if isinstance(action, DomainMetadata)}
 
     @property
     def describes_table(self) -> bool:
-        """Whether it says anything of how the table is described, but for the counters that every commit moves."""
+        """Whether it changes the description of the table. The high-water mark of row ids does not count."""
         domains = self.domain_metadata.keys() - {ROW_TRACKING_DOMAIN}
         return self.metadata is not None or self.protocol is not None or bool(domains)
 
     @cached_property
     def changes_data(self) -> bool:
-        """Whether rows may have changed. A commit that says so of one file is taken to mean all of them."""
+        """Whether rows may have changed: if any of its files has `dataChange`, or it has change data."""
         if any(isinstance(action, AddCDCFile) for action in self.commit.actions):
             return True
         return any(file.data_change for file in self.files)
@@ -93,6 +93,6 @@ class Winner:
     @cached_property
     def is_blind_append(self) -> bool:
         """Whether it only added rows, and read nothing to make them."""
-        claims = self.info is not None and self.info.is_blind_append is True
-        only_fresh_files = all(add.data_change and add.deletion_vector is None for add in self.adds)
-        return claims and bool(self.adds) and not self.removes and only_fresh_files
+        is_marked = self.info is not None and self.info.is_blind_append is True
+        only_new_files = all(add.data_change and add.deletion_vector is None for add in self.adds)
+        return is_marked and bool(self.adds) and not self.removes and only_new_files

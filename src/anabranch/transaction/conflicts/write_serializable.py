@@ -1,4 +1,4 @@
-"""When `WriteSerializable` lets a commit stand before an append that landed first."""
+"""When a commit may be ordered before an append that landed first, as `WriteSerializable` allows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from anabranch.transaction.conflicts.conflict_context import ConflictContext
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.rows.row_ids import rows_shown
+from anabranch.transaction.rows.row_ids import visible_row_count_of
 
 
 def may_serialize_before(context: ConflictContext, winner: Winner) -> bool:
-    """Whether ours may ignore rows of the winner: it read nothing to make them, and ours changes no metadata."""
+    """Whether ours may ignore rows of the winner, since it is a blind append and ours changes no metadata."""
     relaxed = context.ours.isolation is IsolationLevel.WRITE_SERIALIZABLE
     return relaxed and winner.is_blind_append and context.ours.metadata is None
 
 
 def breaks_serial_order(context: ConflictContext, ignored: Winner) -> bool:
-    """Rule R: we stand before the ignored append, so nobody who stands before us may have read it.
+    """Rule R: whether another winner, which ours is ordered after, may have read the ignored append.
 
-    The order would be the append, then who read it, then we, who stand before the append.
+    Ours is ordered before the append, the append before that winner, and that winner before ours: this is a cycle.
     """
     for winner in context.winners:
         later = winner.version > ignored.version and winner.changes_data and not winner.is_blind_append
@@ -29,24 +29,22 @@ def breaks_serial_order(context: ConflictContext, ignored: Winner) -> bool:
     return False
 
 
-# Winners that moved rows and changed none, such as OPTIMIZE.
+def only_moves_rows(winner: Winner, read: LatestState, *, added_before: dict[FileKey, AddFile]) -> bool:
+    """Whether the winner only moved rows, such as OPTIMIZE: its new files have the rows of the files it removed.
 
-
-def is_rewrite_only(winner: Winner, read: LatestState, *, added_before: dict[FileKey, AddFile]) -> bool:
-    """Whether the rows of its new files are exactly those of the files it removed.
-
-    `dataChange=false` is a claim. It is believed if all file actions make it and as many rows came as went;
-    where a count is not known the answer is no.
+    `dataChange=false` alone is no proof. All file actions must have it, and as many rows must have been added as
+    removed; False where a row count is not known.
     """
     if winner.changes_data:
         return False
-    gone = [_rows_of_removed(remove, read, added_before) for remove in winner.removes]
-    came = [rows_shown(add) for add in winner.adds]
-    known = [rows for rows in (*gone, *came) if rows is not None]
-    return len(known) == len(gone) + len(came) and sum(known[: len(gone)]) == sum(known[len(gone) :])
+    removed = [_removed_row_count(remove, read, added_before) for remove in winner.removes]
+    added = [visible_row_count_of(add) for add in winner.adds]
+    counts = [count for count in (*removed, *added) if count is not None]
+    all_counted = len(counts) == len(removed) + len(added)
+    return all_counted and sum(counts[: len(removed)]) == sum(counts[len(removed) :])
 
 
-def _rows_of_removed(remove: RemoveFile, read: LatestState, added_before: dict[FileKey, AddFile]) -> int | None:
+def _removed_row_count(remove: RemoveFile, read: LatestState, added_before: dict[FileKey, AddFile]) -> int | None:
     if remove.key in added_before:
-        return rows_shown(added_before[remove.key])
+        return visible_row_count_of(added_before[remove.key])
     return read.base_files.live_rows([remove.path]).get(remove.key)

@@ -1,4 +1,4 @@
-"""Rows of live files, hidden: what a commit says to take them out of the table. See "Deletion Vectors"."""
+"""File actions that hide rows of live files. See "Deletion Vectors"."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from anabranch.errors.commits import RowsNotLiveError
 from anabranch.errors.protocol import InvalidStatisticsError
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.statistics import FileStatistics
-from anabranch.transaction.conflicts.row_map import MOVED_TO_TAG
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.row_access import Vectors
 from anabranch.transaction.rows.row_ids import row_count
+from anabranch.transaction.rows.row_map import MOVED_TO_TAG
 
 
 def hide_rows(chosen: Sequence[RowsOfFile], vectors: Vectors, *, removed_at_ms: int) -> list[AddFile | RemoveFile]:
-    """The file actions after which these rows, and no others, are out of the table.
+    """The file actions that delete these rows, and no others, from the table.
 
-    Each file is removed under the vector it has, and added again under one that hides the rows as well, unless
-    no row is left. Raises `RowsNotLiveError`, and what `Vectors` raises.
+    Each file is removed with the vector it has, and added again with one that hides the rows as well, unless no row is
+    left. Raises `RowsNotLiveError`, and the errors of `Vectors`.
     """
     partial = [(rows.file, rows.positions) for rows in chosen if rows.positions is not None]
     hidden = vectors.hidden([file for file, _ in partial])
-    left = [
-        (file, hidden_now | positions)
-        for (file, positions), hidden_now in zip(partial, hidden, strict=True)
-        if not _is_everything(file, positions, hidden_now)
+    remaining = [
+        (file, already_hidden | positions)
+        for (file, positions), already_hidden in zip(partial, hidden, strict=True)
+        if not _hides_all_rows(file, positions, already_hidden)
     ]
     return [
         *(removal(rows.file, removed_at_ms=removed_at_ms, data_change=True) for rows in chosen),
-        *with_deletion_vectors(left, vectors, data_change=True),
+        *with_deletion_vectors(remaining, vectors, data_change=True),
     ]
 
 
 def with_deletion_vectors(
     files: Sequence[tuple[AddFile, BitMap64]], vectors: Vectors, *, data_change: bool
 ) -> list[AddFile]:
-    """Each file with that vector in the place of its own."""
+    """The files with these vectors instead of their own. Writes the vectors."""
     written = vectors.write([vector for _, vector in files])
     return [
         msgspec.structs.replace(file, data_change=data_change, stats=_wide_statistics(file), deletion_vector=descriptor)
@@ -48,7 +48,7 @@ def with_deletion_vectors(
 
 
 def removal(file: AddFile, *, removed_at_ms: int, data_change: bool) -> RemoveFile:
-    """What takes a live file out of the table. It says nothing of where rows went, whatever the file's tags say."""
+    """The remove action of a live file. It keeps the file's tags, except the row map of an earlier commit."""
     tags = {name: value for name, value in (file.tags or {}).items() if name != MOVED_TO_TAG}
     return RemoveFile(
         path=file.path,
@@ -65,8 +65,11 @@ def removal(file: AddFile, *, removed_at_ms: int, data_change: bool) -> RemoveFi
     )
 
 
-def _is_everything(file: AddFile, positions: BitMap64, hidden: BitMap64) -> bool:
-    """Whether no row is left. Every one of them must be live: to hide a row twice would lose somebody's work."""
+def _hides_all_rows(file: AddFile, positions: BitMap64, hidden: BitMap64) -> bool:
+    """Whether no row of the file is left.
+
+    Raises `RowsNotLiveError` for a row that is hidden already: hiding a row twice would lose another writer's change.
+    """
     rows = row_count(file.stats)
     twice = positions & hidden
     if len(twice):
@@ -77,12 +80,12 @@ def _is_everything(file: AddFile, positions: BitMap64, hidden: BitMap64) -> bool
 
 
 def _wide_statistics(file: AddFile) -> str | None:
-    """See "Per-file Statistics": the bounds hold for more rows than are left."""
+    """The file's statistics with bounds that are not tight, since rows are hidden. See "Per-file Statistics"."""
     if file.stats is None:
         return None
     hidden = file.deletion_vector.cardinality if file.deletion_vector else 0
     try:
         return FileStatistics.from_json(file.stats).with_wide_bounds(hidden_rows=hidden).to_json()
     except InvalidStatisticsError:
-        # Without statistics the file is always read, which is never wrong.
+        # A file without statistics is never skipped, which is always right.
         return None

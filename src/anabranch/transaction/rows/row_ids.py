@@ -1,4 +1,4 @@
-"""Ids for new rows. See "Row IDs" and "Writer Requirements for Row Tracking"."""
+"""Ids of new rows. See "Row IDs" and "Writer Requirements for Row Tracking"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FileAction = TypeVar("FileAction", bound=AddFile | RemoveFile)
 ROW_TRACKING_FEATURE = "rowTracking"
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 NO_ROW_IDS = -1
-"""The high-water mark of a table that has given out no id."""
+"""The high-water mark of a table that has assigned no id."""
 
 
 class _RowIdMark(msgspec.Struct, rename="camel"):
@@ -35,14 +35,14 @@ _COUNT = msgspec.json.Decoder(_RowCount)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RowIds:
-    """What the log says of the rows of one file."""
+    """The row ids of one file, as the log has them."""
 
     base_row_id: int
     default_row_commit_version: int | None
 
 
 def high_water_mark_of(domain: DomainMetadata | None, *, table: str) -> int:
-    """The highest id given out, as the domain `delta.rowTracking` says. Raises `MalformedDomainError`."""
+    """The highest assigned id by the domain `delta.rowTracking`. Raises `MalformedDomainError`."""
     if domain is None or domain.removed:
         return NO_ROW_IDS
     try:
@@ -52,7 +52,7 @@ def high_water_mark_of(domain: DomainMetadata | None, *, table: str) -> int:
 
 
 def row_count(stats: str | None) -> int | None:
-    """The rows of a data file, hidden ones included; None where its statistics do not say."""
+    """The number of rows of a data file, hidden ones included; None where its statistics do not have it."""
     if not stats:
         return None
     try:
@@ -62,45 +62,45 @@ def row_count(stats: str | None) -> int | None:
     return count if count is not None and count >= 0 else None
 
 
-def with_row_count(file: AddFile, known: AddFile | RemoveFile) -> AddFile:
-    """The file, with the count of rows that another action of the same path tells, where it tells none itself."""
-    count = None if row_count(file.stats) is not None else row_count(known.stats)
+def with_row_count(file: AddFile, counted: AddFile | RemoveFile) -> AddFile:
+    """The file, with the row count of another action of the same path if it has none itself."""
+    count = None if row_count(file.stats) is not None else row_count(counted.stats)
     if count is None:
         return file
-    told = _told(file.stats)
-    return msgspec.structs.replace(file, stats=msgspec.json.encode({**told, "numRecords": count}).decode())
+    statistics = {**_parsed_statistics(file.stats), "numRecords": count}
+    return msgspec.structs.replace(file, stats=msgspec.json.encode(statistics).decode())
 
 
-def _told(stats: str | None) -> dict[str, Any]:
-    """What statistics say; nothing where they cannot be read."""
+def _parsed_statistics(stats: str | None) -> dict[str, Any]:
+    """The statistics as a dictionary, empty where they cannot be read."""
     try:
-        found = msgspec.json.decode(stats or "{}")
+        parsed = msgspec.json.decode(stats or "{}")
     except msgspec.MsgspecError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
-def shown_rows(stats: str | None, hidden: int) -> int | None:
-    """The rows of a logical file, those that its vector hides left out; None where it is not known."""
+def visible_row_count(stats: str | None, hidden: int) -> int | None:
+    """The number of visible rows of a logical file, of which its vector hides `hidden`; None where it is not known."""
     rows = row_count(stats)
     return None if rows is None else rows - hidden
 
 
-def rows_shown(add: AddFile) -> int | None:
-    """As `shown_rows`, of one file."""
-    return shown_rows(add.stats, add.deletion_vector.cardinality if add.deletion_vector else 0)
+def visible_row_count_of(add: AddFile) -> int | None:
+    """The number of visible rows of a file; None where it is not known."""
+    return visible_row_count(add.stats, add.deletion_vector.cardinality if add.deletion_vector else 0)
 
 
 def assigns_row_ids(protocol: TableProtocol, *, suspended: bool) -> bool:
-    """Whether new files need row ids: row tracking is supported, be it active or not, and not suspended."""
+    """Whether new files need row ids: row tracking is supported, active or not, and not suspended."""
     return ROW_TRACKING_FEATURE in (protocol.writer_features or ()) and not suspended
 
 
 def with_row_ids(actions: Sequence[Action], *, after: int, version: int, table: str) -> tuple[Action, ...]:
-    """Give ids above `after`, and `version` as commit version, to the files that have none.
+    """Assign ids above `after`, and `version` as commit version, to the files that have none.
 
-    A file that came with ids keeps them: it was in the table before. The new high-water mark is among the
-    actions if it moved. Raises `RowIdsNeedStatisticsError`, `NumbersExhaustedError`.
+    A file with ids keeps them: it was in the table before. The actions include the new high-water mark if ids were
+    assigned. Raises `RowIdsNeedStatisticsError`, `NumbersExhaustedError`.
     """
     mark = after
     numbered: list[Action] = []
@@ -124,7 +124,7 @@ def with_row_ids(actions: Sequence[Action], *, after: int, version: int, table: 
 
 
 def with_ids(action: FileAction, ids: RowIds) -> FileAction:
-    """The action with these ids in the place of its own."""
+    """The action with these ids instead of its own."""
     return msgspec.structs.replace(
         action, base_row_id=ids.base_row_id, default_row_commit_version=ids.default_row_commit_version
     )

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from anabranch.commands.catalog_registration import register
-from anabranch.commands.definition.create_table import (
+from anabranch.commands.create.create_table import (
     CreationMode,
     check_defined_rules,
     check_location_free,
     check_named,
     creation,
-    leaving,
+    removed_by_replacement,
 )
 from anabranch.commands.definition.table_definition import (
     ResolvedDefinition,
@@ -22,11 +22,12 @@ from anabranch.commands.definition.table_definition import (
     define_table,
     redefine_table,
 )
-from anabranch.commands.dml.statement import executed_again
+from anabranch.commands.dml.statement import run_with_conflict_retries
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_command import FIRST
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
-from anabranch.commands.write.write_rows import FIRST, write_rows
+from anabranch.commands.write.write_rows import write_rows
 from anabranch.commands.write.write_target import WriteTarget
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
@@ -53,20 +54,20 @@ def create_table_as(
     *,
     began_ms: int | None = None,
 ) -> CommittedVersion | None:
-    """Create or replace the table with these rows, whose columns become the table's; None where it was there already.
+    """Create or replace the table with these rows, whose columns become the table's; None where it existed already.
 
-    The definition brings everything but columns. `rows` is called only if the table is made, anew for each execution.
+    The definition has everything but columns. `rows` is called only if the table is made, once for each execution.
     `began_ms` is when the statement began, by the session's clock. Raises what `create_table` raises, and the errors of
     a write.
     """
     snapshot = table.delta_log.snapshots.latest_or_none()
-    known = table.entry is not None and table.session.catalog.find(table.entry.full_name) is not None
-    if not mode.replaces and (known or snapshot is not None):
+    registered = table.entry is not None and table.session.catalog.find(table.entry.full_name) is not None
+    if not mode.replaces and (registered or snapshot is not None):
         check_named(table)
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return None
         raise TableAlreadyExistsError(table=table.label)
-    if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not known)):
+    if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not registered)):
         raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
     if _was_written(snapshot, options):
         return None
@@ -78,7 +79,7 @@ def create_table_as(
         return _write(table, definition, rows(), mode, newest, options, attempt)
 
     try:
-        committed = run(FIRST) if snapshot is None else executed_again(table, run, options.conflict_retries)
+        committed = run(FIRST) if snapshot is None else run_with_conflict_retries(table, run, options.conflict_retries)
     except ProtocolChangedException as lost:
         if mode is not CreationMode.CREATE_IF_NOT_EXISTS or lost.reason is not ConflictReason.TABLE_CREATED:
             raise
@@ -112,7 +113,7 @@ def _write(
     complete = dataclasses.replace(definition, schema=plan.schema)
     if snapshot is not None:
         check_writable(snapshot.protocol, table=table.label)
-        # The rows may come from this very table, of an older version; what landed since must count as a winner.
+        # The rows may come from an older version of this very table; commits since then must count as winners.
         oldest = min(versions_read(frame, table.path), default=snapshot.version)
         snapshot = snapshot if oldest >= snapshot.version else table.delta_log.snapshots.at_version(oldest)
     defined = _defined(table, complete, snapshot)
@@ -132,10 +133,10 @@ def _write(
     if snapshot is None or defined.protocol != snapshot.protocol:
         actions.insert(0, defined.protocol)
     if snapshot is not None:
-        left = leaving(snapshot, defined, now_ms=table.session.clock.now_ms())
-        removed = [action for action in left if isinstance(action, RemoveFile)]
-        metrics |= {"numRemovedFiles": len(removed), "numRemovedBytes": sum(each.size or 0 for each in removed)}
-        actions += left
+        replaced = removed_by_replacement(snapshot, defined, now_ms=table.session.clock.now_ms())
+        removed = [action for action in replaced if isinstance(action, RemoveFile)]
+        metrics |= {"numRemovedFiles": len(removed), "numRemovedBytes": sum(remove.size or 0 for remove in removed)}
+        actions += replaced
     if options.application is not None:
         app_id, version = options.application
         actions.append(SetTransaction(app_id=app_id, version=version, last_updated=table.session.clock.now_ms()))

@@ -1,4 +1,4 @@
-"""Clients kept to the warehouse's folder: what they name outside it is refused, and what could reach there unseen."""
+"""Restricts clients to the warehouse's folder: refuses paths outside it, and features that could bypass the check."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _COMPRESSED_FROM = "spark.connect.session.planCompression.threshold"
 _REQUESTS = f"{PACKAGE}.ClientRequests"
 
 
-def keep_to_warehouse(spark: SparkSession) -> None:
-    """From now on, for the sessions that the application of `spark` makes from now on, which are those of clients."""
-    rules: Any = server_classes(spark).OnlyWarehouse
+def restrict_to_warehouse(spark: SparkSession) -> None:
+    """Restrict the sessions that the application of `spark` makes from now on, which are those of clients."""
+    guard: Any = server_classes(spark).WarehouseGuard
     warehouse = str(spark.conf.get("spark.sql.warehouse.dir"))
     scratch = os.path.join(os.path.realpath(tempfile.gettempdir()), SCRATCH_PREFIX)
-    rules.begin(spark._jsparkSession, warehouse, _metastore(warehouse), scratch)
+    guard.begin(spark._jsparkSession, warehouse, _metastore(warehouse), scratch)
     settings: Any = spark.sparkContext._jsc.sc().conf()
-    named = [each for each in settings.get(_INTERCEPTORS, "").split(",") if each]
-    if _REQUESTS not in named:
-        settings.set(_INTERCEPTORS, ",".join([*named, _REQUESTS]))
-    # What is compressed nobody can look at, and it is refused; so clients shall not begin with it.
+    interceptors = [name for name in settings.get(_INTERCEPTORS, "").split(",") if name]
+    if _REQUESTS not in interceptors:
+        settings.set(_INTERCEPTORS, ",".join([*interceptors, _REQUESTS]))
+    # Compressed plans cannot be checked and are refused, so clients are configured not to send them.
     settings.set(_COMPRESSED_FROM, "-1")
 
     def check(session: SparkSession, path: str, options: Mapping[str, str]) -> None:
-        if rules.covers(session._jsparkSession):
-            rules.check(path)
+        if guard.covers(session._jsparkSession):
+            guard.check(path)
             for key, value in options.items():
-                rules.checkOption(key, value)
+                guard.checkOption(key, value)
 
     DeltaSession.check_path = check
 
 
-def let_go_everywhere(spark: SparkSession) -> None:
-    """Nothing is refused any more."""
+def lift_restriction(spark: SparkSession) -> None:
+    """Let clients reach files outside the warehouse again."""
     DeltaSession.check_path = None
-    server_classes(spark).OnlyWarehouse.end()
+    server_classes(spark).WarehouseGuard.end()
 
 
 def _metastore(warehouse: str) -> str | None:
-    """The folder in a local warehouse that is no table."""
+    """The metastore's folder in a local warehouse; None in others, which have none."""
     return None if not warehouse.startswith(("file:", "/")) else f"{warehouse.removeprefix('file:')}/{METASTORE}"

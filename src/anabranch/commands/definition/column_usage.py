@@ -1,4 +1,4 @@
-"""What of a table's description depends on a column, so that it cannot be dropped, renamed or made another."""
+"""Checks that a column which is dropped, renamed or changed is not used by rules, partitioning or clustering."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from anabranch.spark.write.row_rules import generation_owner
 
 
 def check_no_rule_uses(snapshot: Snapshot, path: FieldPath, *, change: str, table: str) -> None:
-    """Raises `ColumnInUseError` where a constraint or an invariant reads the column, and its kin for generated ones.
+    """Raises `ColumnInUseError` where a constraint or an invariant reads the column, a subclass for generated columns.
 
-    `change` says in the message what was to happen to it.
+    `change` is the word of the message for the change, such as "dropped".
     """
     _check_unused(snapshot, path, change, (ColumnInUseError, GeneratedFromColumnError), table)
 
 
 def check_types_unused(snapshot: Snapshot, schema: StructType, *, table: str) -> None:
-    """Raises `ConstrainedTypeError` or `GeneratedFromTypeError` where `schema`, which the table's grew into by a write,
-    has another type for a column that a rule reads: of the rows that are there the rule may not be true any more.
+    """Raises `ConstrainedTypeError` or `GeneratedFromTypeError` where `schema`, to which a write changes the
+    table's, has another type for a column that a rule reads: existing rows may then violate the rule.
     """
     for path, kind in _retyped(snapshot.schema, schema, ()):
         change = f"given the type {kind.simpleString()} of the data"
@@ -42,9 +42,9 @@ def check_types_unused(snapshot: Snapshot, schema: StructType, *, table: str) ->
 
 
 def check_constraints_find_columns(snapshot: Snapshot, schema: StructType, *, table: str) -> None:
-    """Raises `ColumnInUseError` where `schema`, which replaces the table's own, lacks what a constraint reads.
+    """Raises `ColumnInUseError` where `schema`, which replaces the table's own, lacks a column that a constraint reads.
 
-    Invariants and generated columns go with the columns that had them; CHECK constraints stay.
+    Invariants and generation expressions are removed with their columns, but CHECK constraints stay.
     """
     users: dict[FieldPath, list[str]] = {}
     for name, expression in sorted(snapshot.properties.constraints.items()):
@@ -76,7 +76,7 @@ def _check_unused(
     errors: tuple[type[ColumnInUseError], type[ColumnInUseError]],
     table: str,
 ) -> None:
-    """`errors` are that of a column which a constraint reads, and that of one which only generated columns read."""
+    """Raises the first of `errors` where a constraint reads the column, the second where only generated columns do."""
     constraints = [
         (rule.owner, rule.expression) for rule in row_rules(snapshot.schema, snapshot.properties.constraints)
     ]
@@ -96,7 +96,7 @@ def _check_unused(
 
 
 def _retyped(before: DataType, after: DataType, path: FieldPath) -> Iterator[tuple[FieldPath, DataType]]:
-    """The columns and fields whose types differ; an array or a map is one with what is in it."""
+    """The columns and fields whose types differ. An array or a map counts as one field with its elements."""
     if isinstance(before, StructType) and isinstance(after, StructType):
         for old in before.fields:
             new = child(after, old.name, case_sensitive=True)
@@ -107,7 +107,7 @@ def _retyped(before: DataType, after: DataType, path: FieldPath) -> Iterator[tup
             yield path, after
     elif isinstance(before, MapType) and isinstance(after, MapType):
         parts = ((before.keyType, after.keyType), (before.valueType, after.valueType))
-        if any(found for old_part, new_part in parts for found in _retyped(old_part, new_part, path)):
+        if any(change for old_part, new_part in parts for change in _retyped(old_part, new_part, path)):
             yield path, after
     elif before != after:
         yield path, after
@@ -117,7 +117,7 @@ def _reads(snapshot: Snapshot, expression: str, path: FieldPath, table: str, own
     try:
         columns = read_stored_sql(expression, snapshot.schema, table=table, owner=owner).columns
     except UntrustedExpressionError:
-        # What cannot be read may mean anything that it names.
+        # An expression that cannot be read may use every column that it names.
         return fold(path[0]) in {fold(word) for word in re.findall(r"\w+", expression)}
     return any(_overlap(path, column) for column in columns)
 

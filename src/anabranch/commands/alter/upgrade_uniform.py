@@ -1,7 +1,7 @@
-"""REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = n)): a table that exists becomes one for Iceberg, too.
+"""REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = n)): an existing table can be read by Iceberg, too.
 
-Properties first, so that whatever is written from then on is right; then the files that are not; then the metadata.
-Each is a commit of its own, and a run that was stopped is carried on by the next.
+First the properties are set, so that new files are compatible; then incompatible files are rewritten; then Iceberg
+metadata is turned on. Each is a commit of its own, and the next run continues one that was stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anabranch.commands.optimize.optimize_command import files_to_plan, metrics_
 from anabranch.commands.optimize.optimize_metrics import result_frame
 from anabranch.commands.optimize.optimize_plan import Plan, purge_plan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
-from anabranch.commands.optimize.rewrite_bins import compacted
+from anabranch.commands.optimize.rewrite_bins import compact_bin
 from anabranch.commands.optimize.rewrite_job import RewriteJob, RewriteResult, run_rewrite_job
 from anabranch.commands.other_formats.files_for_iceberg import IncompatibleFiles, files_wanted, incompatible_files
 from anabranch.commands.table_access import TableRef
@@ -40,9 +40,9 @@ OPERATION = "REORG TABLE UPGRADE UNIFORM"
 
 
 def upgrade_uniform(table: TableRef, *, version: int) -> RewriteResult | None:
-    """Turn Iceberg compatibility and Iceberg metadata on. None where no file had to be written again.
+    """Turn Iceberg compatibility and Iceberg metadata on. None where no file had to be rewritten.
 
-    Raises the errors of `errors.uniform` and `errors.optimize`, `NotADeltaTableError`.
+    Raises the errors of `errors.other_formats` and `errors.maintenance`, `NotADeltaTableError`.
     """
     if version not in COMPAT_VERSIONS:
         raise IcebergCompatVersionError(table=table.label, compat_version=version)
@@ -59,19 +59,19 @@ def upgrade_uniform(table: TableRef, *, version: int) -> RewriteResult | None:
 
 
 def upgrade_uniform_frame(table: TableRef, *, version: int) -> DataFrame:
-    """As `upgrade_uniform`. The result is that of OPTIMIZE; it has no row where no file had to be written again."""
+    """Do the same as `upgrade_uniform`. The result is that of OPTIMIZE, without a row where no file was rewritten."""
     done = upgrade_uniform(table, version=version)
     frame = result_frame(table, metrics_of(table.latest(), done or RewriteResult()))
     return frame.limit(0) if done is None else frame
 
 
 def _enable(table: TableRef, version: int) -> None:
-    """Set the properties that the version needs, and unset those of another."""
+    """Set the properties that the version needs, and turn off other versions."""
     alteration = Alteration(table)
     snapshot = alteration.snapshot
     current = current_properties(snapshot.metadata)
     wanted = {
-        **{compat_property(each): "false" for each in compat_versions(snapshot.properties)},
+        **{compat_property(other): "false" for other in compat_versions(snapshot.properties)},
         compat_property(version): "true",
         VECTORS: "false",
         **({} if snapshot.column_mapping_mode.maps else {MAPPING_MODE: "name"}),
@@ -98,6 +98,8 @@ def _rewriting(table: TableRef, version: int) -> RewriteJob:
     return RewriteJob(
         operation=Operation(name="REORG", parameters={"predicate": [], "applyPurge": True}),
         plan=plan,
-        rewrite=lambda newest, planned, each: compacted(table, newest, planned, each, target=settings.max_file_bytes),
+        rewrite=lambda newest, planned, group: compact_bin(
+            table, newest, planned, group, target=settings.max_file_bytes
+        ),
         settings=settings,
     )

@@ -42,7 +42,7 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.commit.commit_draft import PROTECTED_BEFORE
-from anabranch.transaction.conflicts.conflict_checks import USE_WHAT_IS_THERE
+from anabranch.transaction.conflicts.conflict_checks import USE_EXISTING_TABLE
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.deletion_vector_actions import removal
 
@@ -50,7 +50,7 @@ _IGNORES_NESTED_NOT_NULL = "spark.databricks.delta.constraints.allowUnenforcedNo
 
 
 class CreationMode(enum.Enum):
-    """What to do about a table that exists. The value is the operation in the table's history."""
+    """What happens to an existing table. The value is the operation in the table's history."""
 
     CREATE = "CREATE TABLE"
     CREATE_IF_NOT_EXISTS = "CREATE TABLE IF NOT EXISTS"
@@ -73,15 +73,15 @@ def create_table(table: TableRef, definition: TableDefinition, mode: CreationMod
     `TableInLocationError`, `CreateTableMismatchError`, and the errors of schemas and properties.
     """
     definition = dataclasses.replace(definition, schema=_enforceable(table, definition.schema))
-    known = table.entry is not None and table.session.catalog.find(table.entry.full_name) is not None
-    if known and not mode.replaces:
+    registered = table.entry is not None and table.session.catalog.find(table.entry.full_name) is not None
+    if registered and not mode.replaces:
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return table
         raise TableAlreadyExistsError(table=table.label)
     snapshot = table.delta_log.snapshots.latest_or_none()
-    if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not known)):
+    if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not registered)):
         raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
-    if snapshot is not None and table.entry is not None and table.entry.is_managed and not known:
+    if snapshot is not None and table.entry is not None and table.entry.is_managed and not registered:
         check_named(table)
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return table
@@ -102,21 +102,21 @@ def create_table(table: TableRef, definition: TableDefinition, mode: CreationMod
 
 
 def _enforceable(table: TableRef, schema: StructType) -> StructType:
-    """The columns, with nulls inside arrays and maps. Raises `NestedNotNullError` for a field there that allows none.
+    """The columns, nullable inside arrays and maps. Raises `NestedNotNullError` for a field there that is NOT NULL.
 
-    A NULL that is written in spite of it would be read as some value. That elements are never NULL, as DataFrames often
-    say, is no wish of anybody's.
+    It is not enforced, and a NULL written to it would be read as some value. Elements that are not nullable raise
+    nothing: schemas of DataFrames often have them, though no user declared them.
     """
     nullable = with_nullable_elements(schema)
     if not table.session.flag(_IGNORES_NESTED_NOT_NULL, default=False):
-        for (path, asked), (_, kept) in zip(walk(schema), walk(nullable), strict=True):
-            if not asked.nullable and kept.nullable:
+        for (path, declared), (_, kept) in zip(walk(schema), walk(nullable), strict=True):
+            if not declared.nullable and kept.nullable:
                 raise NestedNotNullError(table=table.label, column=quoted(path))
     return nullable
 
 
 def _create(table: TableRef, definition: TableDefinition, mode: CreationMode) -> CommittedVersion | None:
-    """None where somebody else has created the same table meanwhile."""
+    """Create the table; None where another program has created the same one meanwhile and that is allowed."""
     check_location_free(table, mode)
     defined = define_table(
         definition,
@@ -136,7 +136,7 @@ def _create(table: TableRef, definition: TableDefinition, mode: CreationMode) ->
         if table.entry is not None and not is_there and table.entry.is_managed:
             raise TableInLocationError(table=table.label, folder=table.path) from lost
         if not is_there:
-            # Whoever made a table in that place gave it no name: as if it had been there before.
+            # The table that another program made has no name: it is treated as if it had existed before.
             _check_same(table, definition, table.latest())
         elif mode is not CreationMode.CREATE_IF_NOT_EXISTS:
             raise
@@ -144,9 +144,9 @@ def _create(table: TableRef, definition: TableDefinition, mode: CreationMode) ->
 
 
 def created_meanwhile(table: TableRef) -> ProtocolChangedException | None:
-    """The error of a statement that began when there was no table and now finds one; None where that is no Delta table.
+    """The error of a statement that began before the table existed; None where there still is no Delta table.
 
-    The same as if it had found it at its commit.
+    It is the error that its commit would raise.
     """
     snapshot = table.delta_log.snapshots.latest_or_none()
     if snapshot is None:
@@ -157,7 +157,7 @@ def created_meanwhile(table: TableRef) -> ProtocolChangedException | None:
         operation="another program",
         read_version=-1,
         reason=ConflictReason.TABLE_CREATED,
-        advice=USE_WHAT_IS_THERE,
+        advice=USE_EXISTING_TABLE,
     )
 
 
@@ -177,12 +177,12 @@ def _replace(table: TableRef, definition: TableDefinition, mode: CreationMode, s
     transaction = table.begin_at(creation(table, definition, mode.operation), snapshot=snapshot)
     transaction.record_whole_table()
     protocol: list[Action] = [] if defined.protocol == snapshot.protocol else [defined.protocol]
-    gone = leaving(snapshot, defined, now_ms=now_ms)
-    return transaction.commit([*protocol, defined.metadata, *defined.domains, *gone])
+    removed = removed_by_replacement(snapshot, defined, now_ms=now_ms)
+    return transaction.commit([*protocol, defined.metadata, *defined.domains, *removed])
 
 
-def leaving(snapshot: Snapshot, defined: ResolvedDefinition, *, now_ms: int) -> list[Action]:
-    """What of the table that was goes when its new definition comes: all files, and clustering without successor."""
+def removed_by_replacement(snapshot: Snapshot, defined: ResolvedDefinition, *, now_ms: int) -> list[Action]:
+    """The removes for a table that is replaced: all files, and clustering that the new definition does not have."""
     everything = np.ones(snapshot.files.count, dtype=bool)
     removes = [removal(add, removed_at_ms=now_ms, data_change=True) for add in snapshot.files.to_actions(everything)]
     new_domains = {domain.domain for domain in defined.domains}
@@ -195,7 +195,7 @@ def leaving(snapshot: Snapshot, defined: ResolvedDefinition, *, now_ms: int) -> 
 
 
 def check_defined_rules(table: TableRef, defined: ResolvedDefinition) -> None:
-    """Raises a typed error where an expression of the definition is none that the table can run."""
+    """Raises a typed error where the table cannot evaluate an expression of the definition."""
     check_rules(
         table.session.spark,
         parse_schema(defined.metadata.schema_string, table.label),
@@ -207,11 +207,10 @@ def check_defined_rules(table: TableRef, defined: ResolvedDefinition) -> None:
 
 
 def check_location_free(table: TableRef, mode: CreationMode, *, began_ms: int | None = None) -> None:
-    """Refuse a folder with files that would become nobody's.
+    """Raises `LocationNotEmptyError` for a folder with files that would belong to no table.
 
-    Files that came since the statement began are of another program that makes this table at the same time: whoever
-    commits first makes it. Who replaces what is at a path is told of Parquet files by a warning, as delta-spark takes
-    such a statement.
+    Files written since the statement began are from another program that creates this table at the same time; the first
+    commit creates it. REPLACE at a path only logs a warning about Parquet files, since delta-spark accepts it.
     """
     if table.entry is None and mode.replaces:
         warn_of_parquet(table)
@@ -226,13 +225,13 @@ def check_location_free(table: TableRef, mode: CreationMode, *, began_ms: int | 
 
 
 def check_named(table: TableRef) -> None:
-    """Refuse a free name where a table lies in the folder: its rows would be taken over, and gone with a DROP."""
+    """Raises `TableInLocationError` for an unused name whose folder holds a table: DROP would delete its rows."""
     if table.entry is not None and not is_registered(table):
         raise TableInLocationError(table=table.label, folder=table.path)
 
 
 def _check_same(table: TableRef, definition: TableDefinition, snapshot: Snapshot) -> None:
-    """What is declared over an existing table must be what the table has; it may be left out."""
+    """Raises `CreateTableMismatchError` where the definition, which may be empty, is not that of the existing table."""
     declared = _columns(without_char_varchar(definition.schema))
     existing = _columns(visible_schema(snapshot.schema))
     if declared and declared != existing:
@@ -262,12 +261,12 @@ def _check_same(table: TableRef, definition: TableDefinition, snapshot: Snapshot
 
 
 def _columns(schema: StructType) -> list[tuple[str, DataType, object]]:
-    """By name and type, as declared where that was CHAR or VARCHAR."""
+    """Name and type of every column, with the declared type of CHAR and VARCHAR."""
     return [(fold(field.name), field.dataType, field.metadata.get(DECLARED_TYPE)) for field in schema.fields]
 
 
 def creation(table: TableRef, definition: TableDefinition, name: str) -> Operation:
-    """What the table's history says of its creation or replacement."""
+    """The operation that the history of the table records for its creation or replacement."""
     return Operation(
         name=name,
         parameters={
@@ -298,16 +297,16 @@ _PROPERTIES_OF_THE_SOURCE = frozenset(
 
 
 def definition_like(session: DeltaSession, source: TableIdentifier, properties: Mapping[str, str]) -> TableDefinition:
-    """The definition of a table like `source`, which may have another format; `properties` go before the source's."""
+    """The definition of a table like `source`, of any format; `properties` take precedence over the source's."""
     if is_delta_identifier(session, source):
         like = definition_of(table_identified(session, source).latest())
     else:
-        like = _of_other(session, source)
+        like = _definition_of_other_format(session, source)
     return dataclasses.replace(like, properties={**like.properties, **properties})
 
 
 def definition_of(snapshot: Snapshot) -> TableDefinition:
-    """The definition of another table like this one, without what its own files and history have left in it."""
+    """The definition of another table like this one, without properties that concern its files and history."""
     kept = {
         name: value
         for name, value in snapshot.metadata.configuration.items()
@@ -322,7 +321,7 @@ def definition_of(snapshot: Snapshot) -> TableDefinition:
     )
 
 
-def _of_other(session: DeltaSession, source: TableIdentifier) -> TableDefinition:
+def _definition_of_other_format(session: DeltaSession, source: TableIdentifier) -> TableDefinition:
     assert not isinstance(source, PathIdentifier)
     columns = session.spark.catalog.listColumns(source.quoted)
     return TableDefinition(
@@ -332,6 +331,6 @@ def _of_other(session: DeltaSession, source: TableIdentifier) -> TableDefinition
 
 
 def _without_marks(_path: FieldPath, field: StructField) -> StructField:
-    """The field without what files of the source are known by."""
+    """The field without metadata that concerns the source's files, such as column ids."""
     metadata = {key: value for key, value in field.metadata.items() if key not in _OF_THE_SOURCE}
     return StructField(field.name, field.dataType, field.nullable, metadata)

@@ -1,6 +1,6 @@
-"""Column mapping turned off: data files written again under the names that users see, in one commit.
+"""Column mapping is turned off: data files are rewritten with logical column names, in one commit.
 
-See "Column Mapping". Ids and physical names leave the schema; partition values, statistics and clustering columns go by
+See "Column Mapping". Ids and physical names leave the schema; partition values, statistics and clustering columns have
 logical names from then on. Older versions of the table stay as they are.
 """
 
@@ -38,7 +38,7 @@ from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.rewrite_request import NO_LIMIT
 from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
+from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import FileKey
 from anabranch.transaction.rows.deletion_vector_actions import removal
@@ -56,15 +56,15 @@ class _Rewritten:
     adds: tuple[AddFile, ...]
     num_rows: int
     schema_json: str
-    """As the table had it then."""
+    """The schema of the table when they were rewritten."""
     tracking: RowTrackingColumns | None
 
 
 def remove_column_mapping(table: TableRef, *, unset: bool) -> CommittedVersion | None:
-    """Turn column mapping off; `unset` takes the property away instead of setting it to `none`.
+    """Turn column mapping off; `unset` removes the property instead of setting it to `none`.
 
-    None where the table has none. Rows that other writers add meanwhile are written again too, a few times; then the
-    conflict is raised. Rows keep the ids that row tracking gave them. Raises `ColumnNamesNeedMappingError`.
+    None where the table has no mapping. Rows that other writers add meanwhile are rewritten too, a few times; then the
+    conflict is raised. Rows keep their row ids. Raises `ColumnNamesNeedMappingError`.
     """
     done: list[_Rewritten] = []
     table_id = table.latest().metadata.id
@@ -73,7 +73,7 @@ def remove_column_mapping(table: TableRef, *, unset: bool) -> CommittedVersion |
         check_same_table(table, snapshot, table_id=table_id)
         if not snapshot.column_mapping_mode.maps and not has_mapping(snapshot.schema):
             return None
-        _check(table, snapshot)
+        _check_names(table, snapshot)
         if snapshot.column_mapping_mode.maps:
             done = _rewritten(table, snapshot, done)
         try:
@@ -86,7 +86,7 @@ def remove_column_mapping(table: TableRef, *, unset: bool) -> CommittedVersion |
 
 
 def unmapped_metadata(metadata: Metadata, *, unset: bool) -> Metadata:
-    """`metadata` without mode, ids and physical names. Whatever else is said of columns stays."""
+    """`metadata` without mode, ids and physical names. All other metadata of columns stays."""
     stripped = schema_string(strip_mapping(parse_schema(metadata.schema_string)))
     kept: Mapping[str, str | None] = {
         name: value for name, value in metadata.configuration.items() if name not in {MODE, MAX_ID}
@@ -96,27 +96,27 @@ def unmapped_metadata(metadata: Metadata, *, unset: bool) -> Metadata:
 
 
 def unmapped_clustering(snapshot: Snapshot) -> DomainMetadata | None:
-    """The clustering columns under their logical names; None where the table names none."""
+    """The clustering domain with logical names; None where the table has no clustering columns."""
     domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
     columns = clustering_columns(snapshot)
     if domain is None or not columns:
         return None
-    told = {**msgspec.json.decode(domain.configuration), "clusteringColumns": columns}
-    return msgspec.structs.replace(domain, configuration=msgspec.json.encode(told).decode())
+    logical = {**msgspec.json.decode(domain.configuration), "clusteringColumns": columns}
+    return msgspec.structs.replace(domain, configuration=msgspec.json.encode(logical).decode())
 
 
-def _check(table: TableRef, snapshot: Snapshot) -> None:
+def _check_names(table: TableRef, snapshot: Snapshot) -> None:
     names = invalid_names(snapshot.schema)
     if names:
         raise ColumnNamesNeedMappingError(table=table.label, columns=names)
 
 
 def _rewritten(table: TableRef, snapshot: Snapshot, before: Sequence[_Rewritten]) -> list[_Rewritten]:
-    """All rows of `snapshot` in files of logical names; what was written `before` serves as far as it still can."""
+    """All rows of `snapshot` in files with logical names. Files written `before` are reused where they still fit."""
     keys = [add.key for add in snapshot.files.to_actions()]
     live, described = frozenset(keys), (snapshot.metadata.schema_string, tracking_of(table, snapshot))
-    kept = [each for each in before if each.sources <= live and (each.schema_json, each.tracking) == described]
-    covered = frozenset(key for each in kept for key in each.sources)
+    kept = [part for part in before if part.sources <= live and (part.schema_json, part.tracking) == described]
+    covered = frozenset(key for part in kept for key in part.sources)
     left = np.array([key not in covered for key in keys], dtype=np.bool_)
     return [*kept, _written(table, snapshot, left, live - covered)] if left.any() else kept
 
@@ -153,15 +153,15 @@ def _written(table: TableRef, snapshot: Snapshot, chosen: FileMask, sources: fro
 
 
 def _check_nothing_is_lost(table: TableRef, snapshot: Snapshot, chosen: FileMask, num_rows: int) -> None:
-    """As many rows must have come as the log says there are, as far as it says."""
+    """Raises `RowOrderError` where fewer or more rows were written than the log counts; it may not count them."""
     due = live_row_count(snapshot.skipping_columns, chosen)
     if due is not None and due != num_rows:
-        raise RowOrderError(table=table.label, problem=f"{num_rows} rows came where {due} were due")
+        raise RowOrderError(table=table.label, problem=f"{num_rows} rows were written, but the log counts {due}")
 
 
 def _committed(table: TableRef, snapshot: Snapshot, done: Sequence[_Rewritten], *, unset: bool) -> CommittedVersion:
     now_ms = table.session.clock.now_ms()
-    adds = [msgspec.structs.replace(add, data_change=False) for each in done for add in each.adds]
+    adds = [msgspec.structs.replace(add, data_change=False) for rewritten in done for add in rewritten.adds]
     gone = snapshot.files.to_actions() if done else []
     removes = [removal(add, removed_at_ms=now_ms, data_change=False) for add in gone]
     clustering = unmapped_clustering(snapshot)
@@ -175,7 +175,7 @@ def _committed(table: TableRef, snapshot: Snapshot, done: Sequence[_Rewritten], 
         "numRewrittenFiles": len(removes),
         "numOutputBytes": sum(add.size for add in adds),
         "numRemovedBytes": sum(remove.size or 0 for remove in removes),
-        "numCopiedRows": sum(each.num_rows for each in done),
+        "numCopiedRows": sum(rewritten.num_rows for rewritten in done),
         "numDeletionVectorsRemoved": sum(remove.deletion_vector is not None for remove in removes),
     }
     transaction = table.begin_at(Operation(name="REMOVE COLUMN MAPPING"), snapshot=snapshot)
@@ -184,6 +184,6 @@ def _committed(table: TableRef, snapshot: Snapshot, done: Sequence[_Rewritten], 
 
 
 def _files(commit: Commit) -> str | None:
-    """Files that come or go: ours would be of other rows, or of names that the table has not any more."""
+    """The files that a winner adds or removes: ours would then hold other rows, or outdated column names."""
     touched = [action.path for action in commit.actions if isinstance(action, AddFile | RemoveFile)]
     return f"{len(touched)} files, such as {touched[0]}" if touched else None

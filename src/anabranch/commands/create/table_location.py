@@ -1,4 +1,4 @@
-"""ALTER TABLE … SET LOCATION: a name stands for the table in another folder."""
+"""ALTER TABLE … SET LOCATION gives a name to the table in another folder. DROP TABLE deletes a table's folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def table_of_same_columns(table: TableRef, location: str) -> TableRef:
 
 
 def set_location(table: TableRef, location: str) -> None:
-    """Let the table's name stand for the table in the folder `location`, which has the same columns.
+    """Make the table's name that of the table in the folder `location`, which has the same columns.
 
     Raises `UnsupportedOperationError` for a table without a name, `NotADeltaTableError`, `CreateTableMismatchError`.
     """
@@ -36,32 +36,29 @@ def set_location(table: TableRef, location: str) -> None:
         operation = f"ALTER TABLE … SET LOCATION of a table without a name, {table.label},"
         raise UnsupportedOperationError(operation=operation, instead="Create a table of that name at its LOCATION.")
     if table.entry.of_folders:
-        operation = f"ALTER TABLE … SET LOCATION of {table.label}, whose folder its name says,"
+        operation = f"ALTER TABLE … SET LOCATION of {table.label}, whose folder follows from its name,"
         raise UnsupportedOperationError(operation=operation, instead="Use a name in spark_catalog.")
     there = table_of_same_columns(table, location)
     register(there, dataclasses.replace(table.entry, location=there.path))
-
-
-# The folder of a table whose name was dropped, where the catalog leaves it and it was the catalog's choice.
 
 
 THREADS = 8
 
 
 def delete_folder(table: TableRef) -> None:
-    """Delete all files of the table, those of the log first: without them nobody takes the rest for a table.
+    """Delete all files of a managed table that was dropped; the log first, so that the folder is no table any more.
 
     Raises `DropIncompleteError`, which names a file that could not be deleted.
     """
     store, clock = table.delta_log.store, table.session.clock
-    found = pa.concat_tables(store.walk(lambda _: True), promote_options="none")
-    files = found.filter(pc.invert(found["is_directory"]))
+    entries = pa.concat_tables(store.walk(lambda _: True), promote_options="none")
+    files = entries.filter(pc.invert(entries["is_directory"]))
     in_log = pc.starts_with(files["path"], f"{LOG_DIRECTORY}/")
     for paths in (files["path"].filter(in_log), files["path"].filter(pc.invert(in_log))):
         deletion = delete_files(store, paths, clock=clock, threads=THREADS, table=table.label)
         if deletion.failures:
             first = deletion.failures[0]
             raise DropIncompleteError(table=table.label, folder=table.path, path=first.path, cause=first.cause)
-    directories = found["path"].filter(found["is_directory"]).to_pylist()
+    directories = entries["path"].filter(entries["is_directory"]).to_pylist()
     for directory in sorted(directories, key=lambda path: path.count("/"), reverse=True):
         store.remove_directory(directory)

@@ -64,11 +64,11 @@ def test_every_error_is_restored_from_its_text() -> None:
     assert [cls.__name__ for cls in ERRORS if not is_restored(cls)] == []
 
 
-def test_what_is_not_known_here_is_not_made() -> None:
+def test_errors_of_other_releases_are_not_restored() -> None:
     error = TableNotFoundError(table="t")
     text, message = text_of_error(error), str(error)
     assert isinstance(error_of_text(text, message), TableNotFoundError)
-    # Its words are others here.
+    # The message of this release is another one.
     assert error_of_text(text, "something else") is None
     for change in (
         {"module": "os"},

@@ -1,0 +1,31 @@
+"""The source of a statement, evaluated once however many jobs read it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pyspark.sql import DataFrame
+
+from anabranch.spark.conditions.repeatable_rows import CachedRows, cache_rows, is_repeatable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MaterializedSource:
+    """The rows of a source, which do not change until the statement is finished."""
+
+    frame: DataFrame
+    """A frame in which Columns taken from the user's frame still resolve."""
+    cached: tuple[CachedRows, ...]
+    """The rows to release at the end; none where the user had cached the frame before."""
+
+
+def materialize(source: DataFrame, *, counts: bool = True) -> MaterializedSource:
+    """The source, evaluated once by the first job that reads it. Observations are completed as `cache_rows` says."""
+    level = source.storageLevel
+    if level.useMemory or level.useDisk or level.useOffHeap:
+        return MaterializedSource(frame=source, cached=())
+    if is_repeatable(source):
+        rows = cache_rows(source, counts=counts)
+        return MaterializedSource(frame=rows.frame, cached=(rows,))
+    # Rows of a checkpoint are never computed again; the rows of a lost cache would be.
+    return MaterializedSource(frame=source.localCheckpoint(eager=False), cached=())

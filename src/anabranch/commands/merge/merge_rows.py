@@ -1,0 +1,226 @@
+"""The rows of the table that a MERGE matches and changes, found by one join, and what its transaction records."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.commands.dml.change_data import records_changes
+from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
+from anabranch.commands.merge.merge_join import ACTION_COLUMN, LEFT_ALONE, POSITION, MergeJoin
+from anabranch.commands.merge.merge_plan import MergePlan
+from anabranch.commands.merge.merge_source import SourceFacts
+from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.dml import AmbiguousMergeError
+from anabranch.log.file_columns import FileMask
+from anabranch.predicates.expressions import Predicate
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import metadata_columns
+from anabranch.spark.conditions.repeatable_rows import CachedRows, cache_rows
+from anabranch.spark.rows.hidden_rows import mark_rows as marks_of_frame
+from anabranch.spark.write.row_checks import typed_violations
+from anabranch.transaction.read_set import FileKey, RowsOfFile
+from anabranch.transaction.transaction import Transaction
+
+CACHED_ROWS_MAX = 500_000
+"""With so many rows of the source, the rows that it changes are not cached between two jobs."""
+
+_Positions = dict[int, BitMap64]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MergeRun:
+    """One execution of a MERGE: its plan, and the source once it has been evaluated."""
+
+    plan: MergePlan
+    target: TargetRows
+    facts: SourceFacts
+    join: MergeJoin
+    predicate: Predicate
+    """True for every row of the table that a clause changes and, where there are inserts, for every matched row."""
+    candidates: FileMask
+    """The files that can hold such a row."""
+
+    @classmethod
+    def of(cls, plan: MergePlan, target: TargetRows, facts: SourceFacts) -> MergeRun:
+        """Plan the join for a source of which these facts are known."""
+        join = plan.join(facts.num_rows, plan.table.session.all_settings())
+        predicate = plan.changed_predicate(facts)
+        candidates = target.candidates(predicate)
+        return cls(plan=plan, target=target, facts=facts, join=join, predicate=predicate, candidates=candidates)
+
+    @property
+    def table(self) -> TableRef:
+        return self.plan.table
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.plan.snapshot
+
+    @property
+    def statement(self) -> MergeStatement:
+        return self.plan.statement
+
+    @property
+    def has_new_rows(self) -> bool:
+        """Whether rows may be inserted."""
+        return bool(self.plan.inserts) and self.facts.num_rows > 0
+
+    @property
+    def keeps_old_values(self) -> bool:
+        """Whether a change data feed may need the old values of changed rows."""
+        return records_changes(self.snapshot) and not self.statement.only_inserts
+
+    @property
+    def id_columns(self) -> list[str]:
+        """The column with the row ids, where the table tracks rows."""
+        return [] if self.target.tracking is None else [self.target.tracking.row_id]
+
+    @property
+    def caches_new_values(self) -> bool:
+        """Whether the rows are few enough to be cached with their new values, so that the table is read once.
+
+        Rows that another evaluation might not match again must be cached in any case.
+        """
+        by_source = range(len(self.plan.matched), len(self.statement.changing))
+        few = self.facts.num_rows <= CACHED_ROWS_MAX and not any(number in self.plan.updates for number in by_source)
+        return few or not self.plan.repeatable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MarkedRows:
+    """Rows of the table by what the MERGE does with them."""
+
+    frame: DataFrame | None
+    """The joined rows, with the number of their clause in `ACTION_COLUMN`; None where no file can hold such a row."""
+    read: ReadFiles | None
+    changed: _Positions
+    """Rows to which a clause applies, by file id."""
+    matched: _Positions
+    """Rows that are matched, whether or not a clause applies."""
+    counts: dict[str, int]
+    """How many rows are `matched` or `unmatched`, and `updated` or `deleted`."""
+    is_ambiguous: bool
+    """Whether several rows of the source change one row."""
+
+    @property
+    def num_updated(self) -> int:
+        return self.counts["matched updated"] + self.counts["unmatched updated"]
+
+    @property
+    def num_deleted(self) -> int:
+        return self.counts["matched deleted"] + self.counts["unmatched deleted"]
+
+    def changed_rows(self) -> list[RowsOfFile]:
+        """The rows that are removed from their files."""
+        return self.read.rows(self.changed) if self.read is not None and self.changed else []
+
+
+def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
+    """Join the candidates with the source, and mark the rows by the clause that applies to them.
+
+    Rows that are used again later are cached, and added to `cached`. Raises `AmbiguousMergeError`.
+    """
+    if not run.candidates.any():
+        return MarkedRows(frame=None, read=None, changed={}, matched={}, counts=_no_counts(), is_ambiguous=False)
+    read = run.target.read(run.candidates)
+    frame = _joined(run, read)
+    at_once = run.caches_new_values
+    if (at_once and run.plan.updates) or run.statement.not_matched or (at_once and run.keeps_old_values):
+        # Computed once, so that the written rows are the marked ones even where expressions are not deterministic.
+        cached.append(cache_rows(frame))
+        frame = cached[-1].frame
+    with typed_violations():
+        marked = _marked(frame, read, run.statement)
+        if marked.is_ambiguous:
+            raise _ambiguity(frame, read, run)
+    return marked
+
+
+def _joined(run: MergeRun, read: ReadFiles) -> DataFrame:
+    """The rows that matter, with the columns that later steps need."""
+    plan, statement = run.plan, run.statement
+    everything = [*run.snapshot.schema.fieldNames(), *metadata_columns(statement.alias)]
+    condition_columns = everything if plan.on.target_columns is None else list(plan.on.target_columns)
+    keeps = everything if run.keeps_old_values else condition_columns if statement.not_matched else []
+    keeps = [*keeps, *run.id_columns]
+    if statement.only_inserts:
+        return run.join.matched(read.frame, keeps=keeps).withColumn(ACTION_COLUMN, F.lit(LEFT_ALONE))
+    if run.caches_new_values:
+        return run.join.decided(read.frame, plan.updates, keeps=keeps, outputs=plan.outputs.names)
+    return run.join.decided(read.frame, {}, keeps=keeps)
+
+
+def _marked(frame: DataFrame, read: ReadFiles, statement: MergeStatement) -> MarkedRows:
+    """Run the frame, which `_joined` made of the rows of `read`."""
+    changed: _Positions = {}
+    matched: _Positions = {}
+    counts = _no_counts()
+    num_changes = 0
+    for marks in marks_of_frame(frame, group_by=(ACTION_COLUMN,)):
+        (action,) = marks.group
+        assert marks.file_id is not None, "the rows are those of files"
+        is_matched = action < len(statement.matched)
+        if is_matched:
+            matched[marks.file_id] = matched.get(marks.file_id, BitMap64()) | marks.positions
+        if action == LEFT_ALONE:
+            continue
+        changed[marks.file_id] = changed.get(marks.file_id, BitMap64()) | marks.positions
+        num_changes += marks.count
+        what = "deleted" if isinstance(statement.changing[action], DeleteClause) else "updated"
+        counts[f"{'matched' if is_matched else 'unmatched'} {what}"] += len(marks.positions)
+    # The frame has a row for each pair, and a row that a clause changes must be in one pair only.
+    is_ambiguous = num_changes > sum(map(len, changed.values())) and not statement.deletes_all_matched
+    return MarkedRows(
+        frame=frame, read=read, changed=changed, matched=matched, counts=counts, is_ambiguous=is_ambiguous
+    )
+
+
+def _no_counts() -> dict[str, int]:
+    return dict.fromkeys(("matched updated", "matched deleted", "unmatched updated", "unmatched deleted"), 0)
+
+
+def _ambiguity(frame: DataFrame, read: ReadFiles, run: MergeRun) -> AmbiguousMergeError:
+    """The error that shows a row which several rows of the source would change, by the columns of the condition."""
+    applied = frame.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
+    twice = applied.groupBy(*POSITION).count().where("`count` > 1").limit(1).collect()
+    assert twice, "rows were counted twice"
+    file_id, position = int(twice[0][0]), int(twice[0][1])
+    rows = with_row_counts(read.rows({file_id: BitMap64([position])}), run.table)
+    columns: Sequence[str] = () if run.plan.on.target_columns is None else list(run.plan.on.target_columns)
+    return AmbiguousMergeError(table=run.table.label, row=run.target.described(rows, columns=columns)[0])
+
+
+def record_rows(transaction: Transaction, run: MergeRun, marked: MarkedRows) -> None:
+    """Record the conditions of the statement, and the rows for which they are true."""
+    statement, target, join = run.statement, run.target, run.join
+    if not run.plan.repeatable:
+        transaction.record_scan(run.predicate, files=run.candidates)
+        return
+    if statement.changing:
+        transaction.record_scan(
+            run.predicate,
+            files=run.candidates,
+            rows=_by_file(marked, marked.changed),
+            reevaluate=lambda rows: target.matching(rows, join.changed),
+        )
+    if statement.not_matched and not statement.changes_all_matched:
+        # A matched row prevents an insert, whether or not a clause changes it.
+        transaction.record_scan(
+            run.plan.matched_predicate(run.facts),
+            files=run.candidates,
+            rows=_by_file(marked, marked.matched),
+            reevaluate=lambda rows: target.matching(rows, join.matched),
+        )
+
+
+def _by_file(marked: MarkedRows, positions: _Positions) -> dict[FileKey, BitMap64]:
+    if marked.read is None:
+        return {}
+    rows = marked.read.rows(positions)
+    return {selected.file.key: selected.positions for selected in rows if selected.positions is not None}

@@ -1,0 +1,233 @@
+"""Writing a DataFrame: `save`, `saveAsTable`, `insertInto`, and a batch of a stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from anabranch.commands.catalog_registration import register, register_if_changed
+from anabranch.commands.dml.identity_high_water import with_moved_marks
+from anabranch.commands.dml.query_reads import record_query_reads
+from anabranch.commands.dml.row_deletion import RowChanges
+from anabranch.commands.dml.statement import run_with_conflict_retries
+from anabranch.commands.dml.target_table import TargetRows
+from anabranch.commands.optimize.auto_compaction import compact_after
+from anabranch.commands.table_access import TableRef, table_to_write, warn_of_parquet
+from anabranch.commands.write.overwrite_changes import with_inserts_recorded
+from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
+from anabranch.commands.write.replace_on import replacement_resolved
+from anabranch.commands.write.write_history import stream_metrics, write_metrics, write_operation, write_tags
+from anabranch.commands.write.write_options import SaveMode, WriteOptions
+from anabranch.commands.write.write_rows import write_rows
+from anabranch.commands.write.write_target import WriteTarget, existing_target, new_target
+from anabranch.errors.commits import (
+    AppendOnlyTableError,
+    ConcurrentTransactionException,
+    ConflictReason,
+    ProtocolChangedException,
+)
+from anabranch.errors.constraints import CastOverflowError, InsertOverflowError, MetadataColumnError
+from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
+from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
+from anabranch.protocol.features import check_writable
+from anabranch.schema.enforcement import WriteApi
+from anabranch.schema.logical_types import without_char_varchar
+from anabranch.schema.paths import fold
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import check_resolved
+from anabranch.spark.conditions.user_condition import empty_frame
+from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
+from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
+from anabranch.spark.native.plan_reading import versions_read
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.statement_retry import Attempt
+from anabranch.transaction.transaction import Transaction
+
+_METADATA = re.compile(r"(?<![\w`'.\"])`?_metadata`?\s*\.", re.IGNORECASE)
+FIRST = Attempt()
+Rows = DataFrame | Callable[[], DataFrame]
+"""The rows to write, or a function that makes them for each execution, so that each may read newer versions."""
+
+
+def save(session: DeltaSession, frame: Rows, path: str, options: WriteOptions) -> CommittedVersion | None:
+    """Write to the table in the folder `path`; None where the options say to do nothing."""
+    return write_frame(table_to_write(session, path, options.file_system), frame, options, WriteApi.SAVE)
+
+
+def write_named(table: TableRef, rows: Rows, options: WriteOptions) -> CommittedVersion | None:
+    """Write to the table as `saveAsTable` does, and register its name and its columns in the catalog."""
+    entry = table.entry
+    registered = entry is None or table.session.catalog.find(entry.full_name) is not None
+    committed = write_frame(table, rows, options, WriteApi.SAVE_AS_TABLE)
+    if entry is not None and not registered:
+        register(table, entry, committed)
+    else:
+        register_if_changed(table, committed)
+    return committed
+
+
+def write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
+    """Write rows and commit them as one version; None where the options say to do nothing.
+
+    An append that loses the race to create the table becomes an append to the winner's table.
+    """
+    for _ in range(CREATION_RACES_MAX):
+        snapshot = table.delta_log.snapshots.latest_or_none()
+        if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:
+            exists = PathExistsError if api is WriteApi.SAVE else TableAlreadyExistsError
+            raise exists(table=table.label)
+        if snapshot is not None and options.mode is SaveMode.IGNORE:
+            return None
+        try:
+            return _write_with_retries(table, frame, options, api, snapshot)
+        except ProtocolChangedException as lost:
+            if lost.reason is not ConflictReason.TABLE_CREATED or options.mode is not SaveMode.APPEND:
+                raise
+        except ConcurrentTransactionException as lost:
+            # A batch of a stream is written already only by another run with the same checkpoint: that is an error.
+            if lost.reason is not ConflictReason.ALREADY_WRITTEN or api is WriteApi.STREAM:
+                raise
+            return None
+    return _write_with_retries(table, frame, options, api, table.latest())
+
+
+def _write_with_retries(
+    table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+) -> CommittedVersion | None:
+    """Write and, unless the table is created, write again after a conflict as often as the user allows."""
+    _check_metadata_unused(options, snapshot)
+
+    def run(attempt: Attempt) -> CommittedVersion | None:
+        newest = snapshot if attempt.number == 1 else table.latest()
+        source = frame if isinstance(frame, DataFrame) else frame()
+        try:
+            with replacement_resolved(table, source, options, api, newest) as (rows, resolved):
+                return _write_once(table, rows, resolved, api, newest, attempt)
+        except CastOverflowError as overflow:
+            if type(overflow) is not CastOverflowError:
+                raise
+            # The check of rows does not know that the statement is an INSERT.
+            raise InsertOverflowError(**overflow.facts()) from None
+
+    committed = run(FIRST) if snapshot is None else run_with_conflict_retries(table, run, options.conflict_retries)
+    compact_after(table, committed)
+    return committed
+
+
+def _check_metadata_unused(options: WriteOptions, snapshot: Snapshot | None) -> None:
+    """Raises `MetadataColumnError` where `replaceWhere` uses `_metadata`: the rows to write are in no file yet."""
+    condition = options.replace_where
+    if not isinstance(condition, str) or not _METADATA.search(condition):
+        return
+    if snapshot is None or not any(fold(name) == "_metadata" for name in snapshot.schema.names):
+        raise MetadataColumnError(is_view=False)
+
+
+def _write_once(
+    table: TableRef,
+    frame: DataFrame,
+    options: WriteOptions,
+    api: WriteApi,
+    snapshot: Snapshot | None,
+    attempt: Attempt,
+) -> CommittedVersion | None:
+    """Write the rows and commit them; None where the application has committed this write before."""
+    versions = frozenset[int]() if snapshot is None else _versions_read(table, frame, snapshot, options)
+    if snapshot is not None:
+        snapshot = _version_read(table, snapshot, versions)
+        check_resolved(options.target_alias, snapshot)
+    transaction = table.begin_at(write_operation(options, api, snapshot), snapshot=snapshot)
+    if options.application is not None:
+        app_id, version = options.application
+        if transaction.has_written(app_id=app_id, version=version):
+            return None
+    target = _target(table, frame, options, api, snapshot)
+    _record_reads(table, frame, options, snapshot, transaction, versions)
+    written = write_rows(table, frame, target, options)
+    replaced = NOTHING_REPLACED
+    if snapshot is not None and options.mode is SaveMode.OVERWRITE:
+        replaced = replaced_rows(table, snapshot, transaction, options, written.adds)
+        replaced = with_inserts_recorded(table, target, written, replaced)
+    metrics = write_metrics(written, replaced)
+    if api is WriteApi.STREAM:
+        metrics = stream_metrics(metrics)
+    return transaction.commit(
+        _actions(table, target, options, written, replaced),
+        deleted_rows=replaced.deleted_rows,
+        metrics={**metrics, **attempt.metrics()},
+        tags={**write_tags(table, options, snapshot), **attempt.tags()},
+    )
+
+
+def _version_read(table: TableRef, snapshot: Snapshot, versions: Collection[int]) -> Snapshot:
+    """The oldest version of the table that the rows depend on; `snapshot` where they depend on none.
+
+    Commits since that version must count as winners, and no others.
+    """
+    oldest = min(versions, default=NEWEST_VERSION)
+    if oldest in {NEWEST_VERSION, snapshot.version}:
+        return snapshot
+    return table.delta_log.snapshots.at_version(oldest)
+
+
+def _record_reads(
+    table: TableRef,
+    frame: DataFrame,
+    options: WriteOptions,
+    snapshot: Snapshot | None,
+    transaction: Transaction,
+    versions: frozenset[int],
+) -> None:
+    """Record what the rows to write depend on; `versions` are those of the table that were read."""
+    if options.reads_target or options.replaced is not None:
+        transaction.record_whole_table()
+    if versions and snapshot is not None:
+        transaction.describe_rows = TargetRows(table, snapshot, transaction.vectors).described
+        record_query_reads(table, frame, snapshot, transaction, at_snapshot=versions == {snapshot.version})
+
+
+def _actions(
+    table: TableRef, target: WriteTarget, options: WriteOptions, written: WrittenFiles, replaced: RowChanges
+) -> list[Action]:
+    """All actions of the commit."""
+    metadata = with_moved_marks(target.metadata, written.adds, target.plan.generates_identity, table=table.label)
+    actions: list[Action] = [*target.actions_with(metadata), *replaced.actions(written)]
+    if not options.data_change:
+        actions = [_rearranging(action) for action in actions]
+    if options.application is not None:
+        app_id, version = options.application
+        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=table.session.clock.now_ms()))
+    return actions
+
+
+def _versions_read(table: TableRef, frame: DataFrame, snapshot: Snapshot, options: WriteOptions) -> frozenset[int]:
+    """The versions of the table that the rows, or what they replace, depend on."""
+    versions = versions_read(frame, table.path)
+    if options.replaced is None:
+        return versions
+    rows = empty_frame(table.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
+    return versions | options.replaced.versions_read | versions_read(rows, table.path)
+
+
+def _target(
+    table: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+) -> WriteTarget:
+    """The table as the commit will leave it. Raises a typed error where it may not be written like that."""
+    # With this setting CHAR and VARCHAR are types of their own, which no table stores.
+    data = without_char_varchar(frame.schema)
+    if snapshot is None:
+        warn_of_parquet(table)
+        return new_target(table, data, options)
+    check_writable(snapshot.protocol, table=table.label)
+    if options.mode is SaveMode.OVERWRITE and options.data_change and snapshot.properties.append_only:
+        raise AppendOnlyTableError(table=table.label, operation="Overwriting")
+    return existing_target(table, data, options, api, snapshot)
+
+
+def _rearranging(action: Action) -> Action:
+    """The action as one that changes no row, which is what the user says with `dataChange=false`."""
+    return msgspec.structs.replace(action, data_change=False) if isinstance(action, AddFile | RemoveFile) else action

@@ -1,0 +1,92 @@
+"""What a statement enters, counted while it runs: the walk-throughs of docs/architecture.md, and how many hops there are."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from extension.interruptions import meanwhile
+from test_house import SOURCE, paths_in, section
+
+
+@dataclasses.dataclass(slots=True)
+class Entered:
+    """Modules of ours, and how often functions in them were called."""
+
+    modules: set[str] = dataclasses.field(default_factory=set)
+    num_calls: int = 0
+
+    def record(self, frame: FrameType, event: str, _: Any) -> None:
+        path = frame.f_code.co_filename
+        if event == "call" and path.startswith(str(SOURCE)):
+            self.modules.add(Path(path).relative_to(SOURCE).as_posix())
+            self.num_calls += 1
+
+    def by(self, work: Callable[[], object]) -> None:
+        """Add what this work enters, on this thread and on those that begin meanwhile: Py4J's, for calls of the JVM."""
+        threading.setprofile(self.record)
+        sys.setprofile(self.record)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]  # typeshed has no None for it
+
+
+@pytest.fixture
+def table(delta: SparkSession, path: str) -> str:
+    table = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {table} (id LONG, v LONG) USING delta")
+    delta.sql(f"INSERT INTO {table} SELECT id, id % 3 FROM range(0, 100, 1, 1)")
+    return table
+
+
+STATEMENTS = {
+    "One write": "INSERT INTO {table} SELECT {id} + 1000, 1",
+    "One read": "SELECT * FROM {table} WHERE id = {id}",
+    "One DELETE": "DELETE FROM {table} WHERE id = {id}",
+    "One MERGE": "MERGE INTO {table} t USING (SELECT {id} AS id, 5L AS v) s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+}
+HOPS_MAX = {"One write": (105, 2_700), "One read": (55, 1_000), "One DELETE": (110, 2_900), "One MERGE": (137, 6_000)}
+"""Modules entered, and calls of functions of ours, of one statement on a small table in a session that has run it."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("title", STATEMENTS)
+def test_a_statement_enters_what_its_walkthrough_names(title: str, delta: SparkSession, path: str, table: str) -> None:
+    """Those for conflicts where another commit lands first, those for a log where it is read the first time."""
+    statement = STATEMENTS[title]
+
+    def run(id_: int) -> None:
+        delta.sql(statement.format(table=table, id=id_)).collect()
+
+    for id_ in range(3):
+        run(id_)
+    entered = Entered()
+    entered.by(lambda: run(7))
+    modules_max, calls_max = HOPS_MAX[title]
+    assert len(entered.modules) <= modules_max, sorted(entered.modules)
+    assert entered.num_calls <= calls_max
+    delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+    delta.sql(f"ALTER TABLE {table} ADD CONSTRAINT c CHECK (v < 9)")
+    copied = f"{path} copied"
+    shutil.copytree(path, copied)
+    with meanwhile(delta, lambda: delta.sql(f"DELETE FROM {table} WHERE id = 50")):
+        entered.by(lambda: run(8))
+    entered.by(
+        lambda: delta.sql(f"INSERT INTO {table} SELECT id + 2000, v FROM delta.`{copied}` WHERE id = 9").collect()
+    )
+    entered.by(lambda: delta.sql(f"INSERT INTO {table} SELECT id + 3000, v FROM {table} WHERE id = 9").collect())
+    page = section(title).partition("\nUPDATE (")[0].partition("\nOPTIMIZE rewrites")[0]
+    named = {name for name in paths_in(page) if (SOURCE / name).is_file()}
+    assert named - entered.modules == set()
