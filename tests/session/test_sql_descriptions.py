@@ -243,7 +243,9 @@ def test_what_show_create_table_prints_makes_such_a_table(
     native: SparkSession, tmp_path: Path, data: st.DataObject
 ) -> None:
     """Whatever the names, types, comments, clauses and properties."""
-    names = data.draw(st.lists(WORDS, min_size=2, max_size=4, unique_by=str.lower))
+    # A constraint on a column of this name is refused: Spark would put a variable there.
+    plain = WORDS.filter(lambda word: "${" not in word)
+    names = data.draw(st.lists(plain, min_size=2, max_size=4, unique_by=str.lower))
     columns = []
     for name in names:
         comment = data.draw(st.one_of(st.just(""), WORDS.map(lambda text: f" COMMENT {literal(text)}")))

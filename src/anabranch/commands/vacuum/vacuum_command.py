@@ -113,8 +113,8 @@ def run_vacuum(job: VacuumJob) -> Vacuumed:
     """Delete the files that neither the newest version nor a tombstone within the retention needs.
 
     Its two commits, START before the first deletion and END after the last, change nothing. Raises the errors of
-    `errors.maintenance`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a failure between any of its
-    steps the table is intact, and VACUUM can be run again.
+    `errors.maintenance`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a failure between any of
+    its steps the table is intact, and VACUUM can be run again.
     """
     work = _decide(job)
     listed = _list_files(work)
