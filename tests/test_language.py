@@ -31,9 +31,9 @@ FRAGMENT = re.compile(
     r"|Like|About|Against|Among|Out|Per|Within)\b"
 )
 
-NAMES_MAX = 400
-PROSE_MAX = 250
-FRAGMENTS_MAX = 60
+NAMES_MAX = 150
+PROSE_MAX = 60
+FRAGMENTS_MAX = 5
 
 
 def words_of(name: str) -> set[str]:
