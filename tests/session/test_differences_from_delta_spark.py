@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "migrate-from-delta-spark.
 TOLD = [
     "where two rows of the source match one row of the table, and the WHEN conditions leave only one of them, that one counts",
     "of DELETE and UPDATE may call functions such as `rand()`",
-    "here only RESTORE looks at that setting",
+    "here only RESTORE reads that setting",
     "keep the blanks of their text in the table's properties",
     "has no section `# Column Default Values`; SHOW CREATE TABLE shows the defaults",
 ]
