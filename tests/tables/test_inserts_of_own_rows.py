@@ -263,7 +263,7 @@ def test_the_judge_finds_joins_with_what_changes_too(native: SparkSession, targe
     """
     query = "SELECT a.id + 1000 AS id, a.n, a.part, a.s, a.words FROM {t} a JOIN {t} b ON a.n = b.n + 100 OR (a.id = 3 AND b.id = 3)"
     winner = f"UPDATE {target} SET n = IF(id = 1, 150, 50) WHERE id IN (1, 2)"
-    with mock.patch.object(plan_reading._Joins, "_stands_still", return_value=True):
+    with mock.patch.object(plan_reading._Joins, "_is_repeatable_plan", return_value=True):
         beaten(native, f"INSERT INTO {target} {query.format(t=target)}", winner)
     assert not is_right(native, query, target)
     native.sql(f"RESTORE TABLE {target} TO VERSION AS OF 0")

@@ -72,8 +72,8 @@ def tables_are_changed_and_described() -> None:
     spark.sql("COMMENT ON TABLE written IS 'what it is'")
     spark.sql("INSERT INTO written BY NAME SELECT 2 AS n, 'y' AS words, 2 AS k")
     assert sorted(rows("SELECT k, Words, n FROM written"))[1] == (2, "y", 2)
-    described = [row[:2] for row in rows("DESCRIBE written")]
-    assert described == [("k", "int"), ("Words", "string"), ("n", "bigint")]
+    columns = [row[:2] for row in rows("DESCRIBE written")]
+    assert columns == [("k", "int"), ("Words", "string"), ("n", "bigint")]
     assert ("mine", "1") in rows("SHOW TBLPROPERTIES written")
     assert spark.catalog.getTable("written").description == "what it is"
     assert rows("SHOW COLUMNS IN written") == [("k",), ("Words",), ("n",)]
