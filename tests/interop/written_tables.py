@@ -12,8 +12,8 @@ from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.update import prepare_update
 from anabranch.commands.optimize.optimize_command import optimize
 from anabranch.commands.table_access import table_at
+from anabranch.schema.paths import quote
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.tables import DeltaTable
 from interop.arrow_rows import Rows, rows_of
 from tables.statements import delete, update

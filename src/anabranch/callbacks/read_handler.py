@@ -26,13 +26,13 @@ from anabranch.errors.tables import NonConstantArgumentError, ReadWithoutColumns
 from anabranch.protocol.data_paths import encode_path
 from anabranch.schema.column_mapping import physical_name
 from anabranch.schema.computed_columns import row_tracking_columns
+from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
 from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
 from anabranch.spark.session.delta_session import open_table_of_file
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.change_feed_functions import ARGUMENTS, changes_of_values
 from anabranch.transaction.delta_log import DeltaLog
 

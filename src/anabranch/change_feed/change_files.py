@@ -13,9 +13,9 @@ from anabranch.protocol.log_paths import CHANGE_DATA_DIRECTORY
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.logical_types import without_void
+from anabranch.schema.paths import quote
 from anabranch.spark.engine import WriteRequest
 from anabranch.spark.native.native_engine import NativeEngine
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.row_checks import typed_violations
 
 

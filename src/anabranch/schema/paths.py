@@ -249,3 +249,8 @@ def _type_differences(before: DataType, after: DataType, path: FieldPath) -> Ite
             yield f"{quoted(path)} {'now allows' if after.valueContainsNull else 'no longer allows'} null values"
     elif before != after:
         yield f"{quoted(path)} is {after.simpleString()}, was {before.simpleString()}"
+
+
+def quote(name: str) -> str:
+    """A single name in backticks, whatever characters it has; backticks inside are doubled."""
+    return "`" + name.replace("`", "``") + "`"

@@ -31,8 +31,8 @@ from pyspark.sql.types import (
 )
 
 from anabranch.predicates.sql_lexer import TokenKind, scan, string_literal
+from anabranch.schema.paths import quote
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.grammar.cursor import Fragment
 
 _INTEGER_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1

@@ -17,8 +17,8 @@ from anabranch.errors.constraints import ExistingRowsViolateError
 from anabranch.protocol.actions import Action, DomainMetadata
 from anabranch.protocol.features import check_writable
 from anabranch.protocol.protocol_evolution import ProtocolRequest
+from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction

@@ -31,11 +31,11 @@ from anabranch.schema.column_mapping import ColumnMappingMode, has_mapping, stri
 from anabranch.schema.computed_columns import RowTrackingColumns
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.names import invalid_names
+from anabranch.schema.paths import quote
 from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WriteRequest
 from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.rewrite_request import NO_LIMIT
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN

@@ -16,8 +16,7 @@ from anabranch.errors.protocol import PartitionValueError
 from anabranch.protocol.data_paths import NULL_DIRECTORY, unescape_path_name
 from anabranch.protocol.partition_values import parse_partition_value, serialize_partition_value
 from anabranch.protocol.time_zones import TimeZone
-from anabranch.schema.paths import fold
-from anabranch.spark.session.table_identifiers import quote
+from anabranch.schema.paths import fold, quote
 
 _COPYING = "._COPYING_"
 _TYPES_TRIED = (IntegerType(), LongType(), DateType())

@@ -25,13 +25,13 @@ from anabranch.errors.convert import (
 from anabranch.protocol.data_paths import NULL_DIRECTORY
 from anabranch.protocol.properties import stored_properties, validated
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import fold
+from anabranch.schema.paths import fold, quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.parquet_tables import ParquetTable, ParquetTables, spark_path
-from anabranch.spark.session.table_identifiers import PATH_SCHEMA, NameIdentifier, quote
+from anabranch.spark.session.table_identifiers import PATH_SCHEMA, NameIdentifier
 from anabranch.storage.log_store import StoredFile
 from anabranch.transaction.proposed_commit import Operation
 

@@ -30,11 +30,11 @@ from anabranch.log.commit_history import HistoryEntry, read_history
 from anabranch.protocol.features import supported_features
 from anabranch.schema.logical_types import DECLARED_TYPE
 from anabranch.schema.merging import CURRENT_DEFAULT, visible_schema
-from anabranch.schema.paths import quoted
+from anabranch.schema.paths import quote, quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import SESSION_CATALOG, CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier, quote
+from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier
 
 _STRING, _LONG, _TIMESTAMP = StringType(), LongType(), TimestampType()
 _TEXTS = MapType(_STRING, _STRING)

@@ -25,9 +25,8 @@ from anabranch.schema.merging import (
     IDENTITY_START,
     IDENTITY_STEP,
 )
-from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quoted
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quote, quoted
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.session.table_identifiers import quote
 
 _TEXT = StringType()
 PARTITION_SCHEMA = StructType([StructField("partition", _TEXT, False)])

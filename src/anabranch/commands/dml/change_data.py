@@ -16,8 +16,8 @@ from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.commands.table_access import TableRef
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.schema.logical_types import without_void
+from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.transaction.read_set import RowsOfFile
 
 _IMAGE = "__anabranch_image"

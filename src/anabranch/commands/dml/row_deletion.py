@@ -14,8 +14,8 @@ from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 from anabranch.schema.computed_columns import with_tracking_columns
 from anabranch.schema.logical_types import without_void
+from anabranch.schema.paths import quote
 from anabranch.spark.engine import WrittenFiles
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows, removal
 from anabranch.transaction.rows.row_ids import row_count

@@ -161,7 +161,7 @@ def run_statement(
 
 
 def run_with_conflict_retries(table: TableRef, run: Callable[[Attempt], T], conflict_retries: int | str | None) -> T:
-    """What `run` returns, executed again after a conflict as often as the user allows. See `re_executed`."""
+    """What `run` returns, executed again after a conflict as often as the user allows. See `execute_with_retries`."""
     session = table.session
     retries_max = retries_allowed(table, conflict_retries)
     return execute_with_retries(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)

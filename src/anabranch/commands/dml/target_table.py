@@ -23,6 +23,7 @@ from anabranch.log.file_columns import FileMask, adds_of_table, table_of_adds
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
+from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames, check_resolved, metadata_columns, named
 from anabranch.spark.conditions.user_condition import ReadCondition, resolve_condition
@@ -30,7 +31,6 @@ from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
 from anabranch.spark.rows.row_tracking import metadata_with_ids, with_stable_ids, with_tracking
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.transaction.read_set import EvaluateRows, FileKey, RowsOfFile
 from anabranch.transaction.rows.row_access import Vectors

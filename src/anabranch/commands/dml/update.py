@@ -41,7 +41,7 @@ from anabranch.errors.arguments import IdentityAssignmentError
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
 from anabranch.schema.logical_types import without_void
-from anabranch.schema.paths import quoted
+from anabranch.schema.paths import quote, quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
@@ -49,7 +49,6 @@ from anabranch.spark.conditions.user_condition import empty_frame, has_subquery,
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.read_set import RowsOfFile

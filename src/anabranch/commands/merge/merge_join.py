@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.merge.merge_values import ClauseValues, output_name
+from anabranch.schema.paths import quote
 from anabranch.spark.conditions.column_names import RowNames, named_again
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.session.table_identifiers import quote
 
 ACTION_COLUMN = "__anabranch_action"
 """The number of the clause that applies to the row: clauses of WHEN MATCHED are numbered first, then those of WHEN NOT

@@ -1,4 +1,4 @@
-"""The source of a MERGE: evaluated once for the whole statement, and what its values say about the table's rows."""
+"""What the values of a MERGE's source say about the table's rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NumericType, StringType
 
 from anabranch.spark.conditions.join_conditions import JoinKey
-from anabranch.spark.conditions.repeatable_rows import CachedRows, cache_rows, is_repeatable
 
 VALUES_MAX = 100
 """Up to so many rows of a source partition the single values of a key are collected, not only its bounds."""
@@ -25,28 +24,6 @@ _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _EPOCH = datetime.date(1970, 1, 1)
 _DAYS = range(-719_162, 2_932_897)
 """The days that a Python date can be."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MaterializedSource:
-    """The rows of a source, which do not change until the statement is finished."""
-
-    frame: DataFrame
-    """A frame in which Columns taken from the user's frame still resolve."""
-    cached: tuple[CachedRows, ...]
-    """The rows to release at the end; none where the user had cached the frame before."""
-
-
-def materialize(source: DataFrame, *, counts: bool = True) -> MaterializedSource:
-    """The source, evaluated by the first job that reads it. Its observations are completed as `cache_rows` says."""
-    level = source.storageLevel
-    if level.useMemory or level.useDisk or level.useOffHeap:
-        return MaterializedSource(frame=source, cached=())
-    if is_repeatable(source):
-        rows = cache_rows(source, counts=counts)
-        return MaterializedSource(frame=rows.frame, cached=(rows,))
-    # Rows of a checkpoint are never computed again; the rows of a lost cache would be.
-    return MaterializedSource(frame=source.localCheckpoint(eager=False), cached=())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

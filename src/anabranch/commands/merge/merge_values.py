@@ -27,10 +27,9 @@ from anabranch.schema.enforcement import (
     plan_write,
     rules_for,
 )
-from anabranch.schema.paths import child, fold
+from anabranch.schema.paths import child, fold, quote
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.conditions.join_conditions import JoinScope, Scope
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import converted
 from anabranch.spark.write.row_rules import default_value
 

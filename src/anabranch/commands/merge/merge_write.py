@@ -28,11 +28,10 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.schema.computed_columns import RowTrackingColumns, identity_columns, with_tracking_columns
 from anabranch.schema.enforcement import WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
-from anabranch.schema.paths import quoted
+from anabranch.schema.paths import quote, quoted
 from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
 from anabranch.spark.engine import WrittenFiles
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
 from anabranch.spark.write.stored_values import stored_value

@@ -35,14 +35,14 @@ from anabranch.errors.maintenance import (
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_mapping import physical_name
-from anabranch.schema.paths import FieldPath, find, quoted
+from anabranch.schema.paths import FieldPath, find, quote, quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.layout.hilbert import HilbertOrder
 from anabranch.spark.layout.range_numbers import has_order
 from anabranch.spark.layout.row_order import Curve, OrderColumn, ordered_frame
 from anabranch.spark.layout.zorder_keys import ZOrder
 from anabranch.spark.rows.row_tracking import with_stable_ids
-from anabranch.spark.session.table_identifiers import quote, split_identifier
+from anabranch.spark.session.table_identifiers import split_identifier
 from anabranch.spark.write.rewrite_request import stored_columns, write_request
 from anabranch.transaction.rows.deletion_vector_actions import removal
 

@@ -23,13 +23,12 @@ from anabranch.errors.dml import (
     UnresolvedReplaceOnError,
 )
 from anabranch.schema.enforcement import WriteApi
-from anabranch.schema.paths import fold
+from anabranch.schema.paths import fold, quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
 from anabranch.spark.conditions.repeatable_rows import CachedRows
 from anabranch.spark.conditions.user_condition import empty_frame
 from anabranch.spark.native.plan_reading import versions_read
-from anabranch.spark.session.table_identifiers import quote
 
 _OLD, _NEW = "__anabranch_old", "__anabranch_new"
 

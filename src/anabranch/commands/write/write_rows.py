@@ -13,10 +13,10 @@ from anabranch.commands.write.write_options import WriteOptions
 from anabranch.commands.write.write_target import WriteTarget
 from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
+from anabranch.schema.paths import quote
 from anabranch.spark.conditions.column_names import named
 from anabranch.spark.conditions.user_condition import text_of
 from anabranch.spark.engine import WrittenFiles
-from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.file_schema import with_partition_values
 from anabranch.spark.write.row_checks import refuse_when

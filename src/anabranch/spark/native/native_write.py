@@ -25,7 +25,7 @@ from anabranch.errors.maintenance import RowOrderError
 from anabranch.protocol.data_paths import partition_path
 from anabranch.schema.column_mapping import ColumnMappingMode, nested_ids, physical_name
 from anabranch.schema.logical_types import check_storable, without_void
-from anabranch.schema.paths import ELEMENT, KEY, VALUE
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, quote
 from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile, WriteRequest, WrittenFiles
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.native_scan import NativeScan, row_index
@@ -33,7 +33,6 @@ from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.rows.row_tracking import with_stable_ids
 from anabranch.spark.write.file_schema import (
     dropped_void,
-    quoted_name,
     stored_fields,
     stored_partitions,
     stored_schema,
@@ -176,7 +175,7 @@ def _writable(request: WriteRequest, schema: StructType) -> DataFrame:
         return request.frame
     columns = []
     for field in schema:
-        column = request.frame[quoted_name(field.name)]
+        column = request.frame[quote(field.name)]
         if isinstance(field.dataType, StructType) and request.schema[field.name].dataType != field.dataType:
             column = dropped_void(column, field.dataType)
         columns.append((F.hex(column) if _is_hex(request, field.name, schema) else column).alias(field.name))
@@ -187,13 +186,11 @@ def _with_directories(request: WriteRequest, schema: StructType) -> DataFrame:
     """The columns in the order of the files, and after them the partition columns again, to name directories by."""
     listed = _listed(request, schema)
     frame = with_partition_values(request.frame, request.schema, request.partition_columns)
-    stored = [frame[quoted_name(name)] for name in listed.names]
+    stored = [frame[quote(name)] for name in listed.names]
     if request.partition_values is not None:
         return frame.select(*stored)
     directories = [
-        (F.hex(frame[quoted_name(name)]) if _is_hex(request, name, schema) else frame[quoted_name(name)]).alias(
-            f"{_DIRECTORY}{i}"
-        )
+        (F.hex(frame[quote(name)]) if _is_hex(request, name, schema) else frame[quote(name)]).alias(f"{_DIRECTORY}{i}")
         for i, name in enumerate(request.partition_columns)
     ]
     return frame.select(*stored, *directories)
@@ -300,7 +297,7 @@ class NativeRewrite:
 
         frame = self._scan.frame(scan, reader_session=self._reader_session(), passing=in_order)
         frame = with_stable_ids(frame, request.scan.files, request.row_tracking)
-        stored = frame.select(*(frame[quoted_name(field.name)] for field in stored_columns(request)))
+        stored = frame.select(*(frame[quote(field.name)] for field in stored_columns(request)))
         with typed_violations():
             written = self._write.files(write_request(request, stored))
         return RewrittenFile(written=checked_rewrite(request, written), order=order)

@@ -37,11 +37,10 @@ from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
 from anabranch.schema.logical_types import without_void
-from anabranch.schema.paths import contains_type
+from anabranch.schema.paths import contains_type, quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
-from anabranch.spark.write.file_schema import quoted_name
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.read_set import RowsOfFile
@@ -141,7 +140,7 @@ class RowLocator:
         fields = columns.fields
         if only is not None and tracking is not None and tracking.row_id in columns.names:
             # Two rows without an id are not the same row.
-            frame = frame.where(frame[quoted_name(tracking.row_id)].isNotNull())
+            frame = frame.where(frame[quote(tracking.row_id)].isNotNull())
         values = {field.name: _value(frame, field) for field in fields}
         plain = [values[field.name] for field in fields if _is_plain(field.dataType)]
         # To read columns only to hash them costs less than to make text of all.
@@ -216,5 +215,5 @@ def _is_plain(data_type: DataType) -> bool:
 
 def _value(frame: DataFrame, field: StructField) -> Column:
     """The column. A Parquet writer may store one of 0.0 and -0.0 for both, so a rewrite can change them."""
-    column = frame[quoted_name(field.name)]
+    column = frame[quote(field.name)]
     return column + F.lit(0).cast(field.dataType) if isinstance(field.dataType, FloatType | DoubleType) else column

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.schema.computed_columns import RowTrackingColumns
+from anabranch.schema.paths import quote
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.layout.range_numbers import constant_array
-from anabranch.spark.write.file_schema import quoted_name
 
 _NONE = -1
 """Instead of the id of a file that has none; ids are not negative."""
@@ -38,9 +38,7 @@ def with_stable_ids(frame: DataFrame, files: pa.Table, tracking: RowTrackingColu
     }
     return frame.select(
         *(
-            F.coalesce(frame[quoted_name(name)], defaults[name]).alias(name)
-            if name in defaults
-            else frame[quoted_name(name)]
+            F.coalesce(frame[quote(name)], defaults[name]).alias(name) if name in defaults else frame[quote(name)]
             for name in frame.columns
         )
     )
@@ -53,7 +51,7 @@ def stored_tracking_columns(tracking: RowTrackingColumns | None) -> list[Column]
     """
     if tracking is None:
         return []
-    return [F.col(quoted_name(tracking.row_id)), F.lit(None).cast("bigint").alias(tracking.commit_version)]
+    return [F.col(quote(tracking.row_id)), F.lit(None).cast("bigint").alias(tracking.commit_version)]
 
 
 def with_ids_in_metadata(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns) -> DataFrame:
@@ -62,7 +60,7 @@ def with_ids_in_metadata(frame: DataFrame, files: pa.Table, tracking: RowTrackin
     The columns from which they are computed are left out.
     """
     hidden = {tracking.row_id, tracking.commit_version, FILE_ID_COLUMN, ROW_INDEX_COLUMN, "_metadata"}
-    shown = [frame[quoted_name(name)] for name in frame.columns if name not in hidden]
+    shown = [frame[quote(name)] for name in frame.columns if name not in hidden]
     return frame.select(*shown, metadata_with_ids(frame, files, tracking).alias("_metadata"))
 
 
@@ -73,8 +71,8 @@ def metadata_with_ids(frame: DataFrame, files: pa.Table, tracking: RowTrackingCo
     ids = {
         "base_row_id": base,
         "default_row_commit_version": version,
-        "row_id": F.coalesce(frame[quoted_name(tracking.row_id)], base + frame[ROW_INDEX_COLUMN]),
-        "row_commit_version": F.coalesce(frame[quoted_name(tracking.commit_version)], version),
+        "row_id": F.coalesce(frame[quote(tracking.row_id)], base + frame[ROW_INDEX_COLUMN]),
+        "row_commit_version": F.coalesce(frame[quote(tracking.commit_version)], version),
     }
     fields = [metadata[name].alias(name) for name in frame.select("_metadata.*").columns]
     return F.struct(*fields, *(value.alias(name) for name, value in ids.items()))

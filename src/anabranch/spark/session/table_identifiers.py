@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 from anabranch.errors.tables import InvalidIdentifierError
+from anabranch.schema.paths import quote
 
 PATH_SCHEMA = "delta"
 _PART = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^\s`.]+))\s*(\.|$)")
@@ -38,11 +39,6 @@ class NameIdentifier:
 
 
 TableIdentifier = PathIdentifier | NameIdentifier
-
-
-def quote(part: str) -> str:
-    """An identifier in backticks; backticks inside are doubled."""
-    return "`" + part.replace("`", "``") + "`"
 
 
 def is_absolute_path(text: str) -> bool:

@@ -15,9 +15,8 @@ from anabranch.schema.casts import Casting, can_up_cast
 from anabranch.schema.computed_columns import identity_of
 from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
-from anabranch.schema.paths import ELEMENT, FieldPath, quoted
+from anabranch.schema.paths import ELEMENT, FieldPath, quote, quoted
 from anabranch.spark.gateway.jvm_classes import column_of
-from anabranch.spark.write.file_schema import quoted_name
 from anabranch.spark.write.identity_values import identity_value, with_row_numbers
 from anabranch.spark.write.row_checks import refuse_when
 from anabranch.spark.write.row_rules import default_value, with_generated_columns, with_row_checks
@@ -52,11 +51,11 @@ def conform(
     for column in plan.columns:
         if column.fill is Fill.GENERATED:
             continue
-        is_new = None if new_rows is None else F.col(quoted_name(source.columns[names.index(new_rows)]))
+        is_new = None if new_rows is None else F.col(quote(source.columns[names.index(new_rows)]))
         value = _value(column, source.columns, types, plan.casting, table, is_new=is_new)
         value = stored_value(value, column.target, plan, row=row, table=table)
         columns.append(named_as(column.target, value))
-    columns += [F.col(quoted_name(source.columns[names.index(name)])).alias(name) for name in keep]
+    columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
     return with_row_checks(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
 
 
@@ -70,7 +69,7 @@ def _value(
 ) -> Column:
     if plan.source_index is None:
         return _missing_value(plan, table)
-    column = F.col(quoted_name(names[plan.source_index]))
+    column = F.col(quote(names[plan.source_index]))
     source_type = types[plan.source_index]
     value = _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
     if plan.fill is not Fill.IDENTITY:

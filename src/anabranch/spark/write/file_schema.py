@@ -13,6 +13,7 @@ from anabranch.protocol.iceberg_compat import stores_partition_columns
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import PARQUET_ID, ColumnMappingMode, to_physical, with_field_ids
 from anabranch.schema.logical_types import without_void
+from anabranch.schema.paths import quote
 
 
 def stored_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
@@ -54,7 +55,7 @@ def column_with_void(frame: DataFrame, name: str, data_type: DataType) -> Column
     """Top-level column `name` of a frame that was read without void columns and fields; those are added."""
     if isinstance(data_type, NullType):
         return F.lit(None).alias(name)
-    column = frame[quoted_name(name)]
+    column = frame[quote(name)]
     if isinstance(data_type, StructType) and without_void(data_type) != data_type:
         return with_void(column, data_type).alias(name)
     return column
@@ -69,11 +70,6 @@ def dropped_void(column: Column, struct: StructType) -> Column:
             (dropped_void(inner, field.dataType) if isinstance(field.dataType, StructType) else inner).alias(field.name)
         )
     return F.when(column.isNotNull(), F.struct(*fields))
-
-
-def quoted_name(name: str) -> str:
-    """`name` in backticks, so that PySpark takes it for one column, with any characters."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def _restored(column: Column, name: str, data_type: DataType) -> Column:
@@ -102,7 +98,7 @@ def with_partition_values(frame: DataFrame, schema: StructType, partition_column
     """`frame` with partition columns as directories and the log have them: files must not have other values."""
     columns = []
     for field in schema.fields:
-        column = frame[quoted_name(field.name)]
+        column = frame[quote(field.name)]
         if field.name in partition_columns:
             column = partition_value(column, field.dataType).alias(field.name)
         columns.append(column)

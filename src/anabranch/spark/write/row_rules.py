@@ -26,9 +26,8 @@ from anabranch.predicates.stored_sql import StoredExpression, read_stored_sql
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import KEY, FieldPath, as_nullable, nullable_type, quoted
+from anabranch.schema.paths import KEY, FieldPath, as_nullable, nullable_type, quote, quoted
 from anabranch.schema.write_rules import RowRule
-from anabranch.spark.write.file_schema import quoted_name
 from anabranch.spark.write.row_checks import refuse_when
 from anabranch.spark.write.stored_values import COLUMNS_SHOWN_MAX, SHOWN_TYPES, named_as, row_as_json, stored_value
 
@@ -137,7 +136,7 @@ def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> D
     row = row_as_json(base.names, [field.dataType for field in base.fields])
     columns = []
     for column in plan.columns:
-        value = F.col(quoted_name(column.target.name))
+        value = F.col(quote(column.target.name))
         if column.fill is Fill.GENERATED:
             assert column.expression is not None
             owner = generation_owner(column.target.name)
@@ -145,7 +144,7 @@ def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> D
             value = stored_value(value, column.target, plan, row=row, table=table)
         columns.append(named_as(column.target, value))
     own = {column.target.name for column in plan.columns}
-    return rows.select(*columns, *(F.col(quoted_name(name)) for name in rows.columns if name not in own))
+    return rows.select(*columns, *(F.col(quote(name)) for name in rows.columns if name not in own))
 
 
 def with_row_checks(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
@@ -155,7 +154,7 @@ def with_row_checks(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFram
     """
     if not (plan.row_rules or plan.not_null_paths or _has_values_to_compare(plan)):
         return rows
-    values = {name: F.col(quoted_name(name)) for name in rows.columns}
+    values = {name: F.col(quote(name)) for name in rows.columns}
     # The check that wraps a value last runs first, and columns are computed from left to right.
     last = plan.columns[-1].target.name
     for rule in reversed(plan.row_rules):
@@ -181,7 +180,7 @@ def _columns_to_show(path: FieldPath, plan: WritePlan) -> list[ColumnPath]:
 
 
 def _not_null(value: Column, path: FieldPath, plan: WritePlan, table: str) -> Column:
-    violated = _is_null(F.col(quoted_name(path[0])), plan.schema[path[0]].dataType, path[1:])
+    violated = _is_null(F.col(quote(path[0])), plan.schema[path[0]].dataType, path[1:])
     facts = {"table": table, "column": quoted(path)}
     sample = _sample(_columns_to_show(path, plan), plan)
     return refuse_when(violated, value, NotNullViolationError, facts, shown={"row": sample})
@@ -214,7 +213,7 @@ def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str
     facts = {"table": table, "column": quoted([name]), "expression": _shown(expression.text)}
     sample = _sample(((name,), *expression.columns), plan)
     computed = to_column(expression).cast(column.target.dataType)
-    same = F.col(quoted_name(name)).eqNullSafe(stored_value(computed, column.target, plan, row=sample, table=table))
+    same = F.col(quote(name)).eqNullSafe(stored_value(computed, column.target, plan, row=sample, table=table))
     return refuse_when(~same, value, GeneratedColumnMismatchError, facts, shown={"row": sample})
 
 
@@ -240,7 +239,7 @@ def _base_columns(plan: WritePlan) -> StructType:
 def _sample(columns: Sequence[ColumnPath], plan: WritePlan) -> Column:
     """The values of these columns, or of all where there are none, as JSON."""
     names = list(dict.fromkeys(path[0] for path in columns)) or [column.target.name for column in plan.columns]
-    return F.to_json(F.struct(*(F.col(quoted_name(name)) for name in names)), {"ignoreNullFields": "false"})
+    return F.to_json(F.struct(*(F.col(quote(name)) for name in names)), {"ignoreNullFields": "false"})
 
 
 def _shown(expression: str) -> str:

@@ -24,8 +24,8 @@ from pyspark.sql.types import (
 from anabranch.errors.constraints import LengthLimitError
 from anabranch.schema.enforcement import WritePlan
 from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit
-from anabranch.schema.paths import FieldPath, quoted
-from anabranch.spark.write.file_schema import partition_value, quoted_name
+from anabranch.schema.paths import FieldPath, quote, quoted
+from anabranch.spark.write.file_schema import partition_value
 from anabranch.spark.write.row_checks import refuse_when
 
 COLUMNS_SHOWN_MAX = 8
@@ -52,9 +52,7 @@ def named_as(target: StructField, value: Column) -> Column:
 
 def row_as_json(names: Sequence[str], types: Sequence[DataType]) -> Column:
     """The first columns of simple types of a row, as JSON, to show the row to a person."""
-    simple = [
-        F.col(quoted_name(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, SHOWN_TYPES)
-    ]
+    simple = [F.col(quote(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, SHOWN_TYPES)]
     return F.to_json(F.struct(*simple[:COLUMNS_SHOWN_MAX])) if simple else F.lit("{}")
 
 
@@ -78,7 +76,7 @@ def _at(value: Column, kind: DataType, path: FieldPath, change: Callable[[Column
     if isinstance(kind, StructType):
         step = path[0]
         changed = _at(value.getField(step), kind[step].dataType, path[1:], change)
-        return F.when(value.isNotNull(), value.withField(quoted_name(step), changed))
+        return F.when(value.isNotNull(), value.withField(quote(step), changed))
     if isinstance(kind, ArrayType):
         element = kind.elementType
         return F.transform(value, lambda item: _at(item, element, path[1:], change))

@@ -22,8 +22,7 @@ from anabranch.errors.arguments import (
 )
 from anabranch.errors.schema import InvalidPartitioningError
 from anabranch.schema.enforcement import WriteApi
-from anabranch.schema.paths import fold
-from anabranch.spark.session.table_identifiers import quote
+from anabranch.schema.paths import fold, quote
 from anabranch.sql.grammar.cursor import Fragment
 from anabranch.sql.grammar.insert_grammar import Insert, Row
 from anabranch.sql.parameters import Parameters
