@@ -216,10 +216,6 @@ class DeltaSession:
         text = self.setting(key)
         return default if text is None else parse_flag(key, text)
 
-    def settings_below(self, prefix: str) -> dict[str, str]:
-        """The settings whose key starts with `prefix`, by the rest of the key."""
-        return {key.removeprefix(prefix): value for key, value in self.all_settings().items() if key.startswith(prefix)}
-
     def all_settings(self) -> dict[str, str]:
         """Every setting of the session."""
         return dict(self.spark.conf.getAll)
