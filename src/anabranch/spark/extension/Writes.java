@@ -2,7 +2,6 @@ package delta;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EvalMode;
@@ -76,16 +75,7 @@ public final class Writes {
     return seq(distinct);
   }
 
-  /** See `QueryBody`. @param last one more argument, which later releases have; null for none */
-  public static QueryBody body(SparkContext context, String settings, Class owner, Object session, Object plan, Object format,
-      Object committer, Object output, Object configuration, Object partitions, Object options, Object last) {
-    List arguments = new ArrayList(java.util.Arrays.asList(new Object[] {session, plan, format, committer, output, configuration,
-        partitions, scala.Option.empty(), scala.collection.immutable.Nil$.MODULE$, options, Integer.valueOf(0)}));
-    if (last != null) arguments.add(last);
-    return new QueryBody(context, settings.split("\0", -1), owner, "write", arguments.toArray());
-  }
-
-  private static Seq seq(List items) {
+  static Seq seq(List items) {
     return scala.jdk.javaapi.CollectionConverters.asScala(items).toList();
   }
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import secrets
 import shutil
 import string
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from anabranch.spark.write.file_schema import (
 )
 from anabranch.spark.write.rewrite_request import checked_rewrite, first_rows, stored_columns, write_request
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
-from anabranch.spark.write.written_files import OpenFile, completed, manifest_entries
+from anabranch.spark.write.written_files import ManifestEntry, OpenFile, completed, entries_of_text, manifest_entries
 from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
 from anabranch.storage.log_store import redact
 
@@ -70,15 +71,11 @@ class NativeWrite:
         self._values = values
 
     def files(self, request: WriteRequest) -> WrittenFiles:
-        """Runs the frame and writes its rows."""
+        """Runs the frame and writes its rows; rows that the driver already has are written without a job, if few."""
         check_storable(request.schema, table=request.table_root)
         schema = without_void(request.schema)
-        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
-        try:
-            self._run(_writable(request, schema), request, schema, scratch)
-            entries = manifest_entries(scratch / "log" / str(_BATCH))
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        with self._storage_errors(request):
+            entries = self._written(_writable(request, schema), request, schema)
         return completed(request, entries, request.open_file or self._opener(request))
 
     def _opener(self, request: WriteRequest) -> OpenFile:
@@ -90,8 +87,8 @@ class NativeWrite:
         configuration = self._values.session.sessionState().newHadoopConfWithOptions(options)
         return HadoopStore(root, HadoopSession(gateway=self._values.gateway, configuration=configuration)).open
 
-    def _run(self, frame: DataFrame, request: WriteRequest, schema: StructType, scratch: Path) -> None:
-        """Runs Spark's write job. If it fails, Spark removes the files that it wrote, and no others."""
+    def _written(self, frame: DataFrame, request: WriteRequest, schema: StructType) -> Sequence[ManifestEntry]:
+        """Runs Spark's writer. If it fails, it removes the files that it wrote, and no others."""
         values, classes = self._values, self._values.classes
         # Readers must support shredded variants only for tables with the feature variantShredding. Spark has it since
         # 4.1.
@@ -102,38 +99,59 @@ class NativeWrite:
             # Spark's default for local disks starts a process for every link that it checks: 40 ms a write.
             "spark.sql.streaming.checkpointFileManagerClass": classes.full_name("CheckpointFileManager"),
         }
-        writer_session = values.delta.Writes.session(values.session, joined_map(settings))
+        session = values.delta.Writes.session(values.session, joined_map(settings))
         execution = frame._jdf.queryExecution()
         plan = execution.executedPlan()
         output = plan.output()
         columns = self._columns(output, request, schema)
         partitions = self._directories(output, request, schema, columns)
-        root = _output_root(request)
-        sink_log = classes.FileStreamSinkLog(1, writer_session, f"{scratch.as_uri()}/log", values.none())
-        committer = classes.ManifestFileCommitProtocol(str(uuid.uuid4()), root)
-        committer.setupManifestOptions(sink_log, _BATCH)
-        options = values.string_map(_writer_options(request))
         ids = _nested_ids(request.schema, request.column_mapping) if request.column_mapping.maps else ""
         if ids:
             values.delta.NumberedParquet.ship(values.context)
-        body = values.delta.Writes.body(
-            values.context,
-            joined_map({key: _WRITER_SETTINGS[key] for key in _READ_BY_EXECUTORS}),
-            classes.java_class("FileFormatWriter"),
-            writer_session,
+        root = _output_root(request)
+        committer = classes.ManifestFileCommitProtocol(str(uuid.uuid4()), root)
+        options = values.string_map(_writer_options(request))
+        write = values.delta.FileWrite(
+            session,
             plan,
             values.delta.NumberedParquet(ids) if ids else classes.ParquetFileFormat(),
             committer,
-            classes.OutputSpec(root, values.string_map({}), values.delta.Writes.eachOnce(columns, partitions)),
-            writer_session.sessionState().newHadoopConfWithOptions(options),
+            root,
+            values.delta.Writes.eachOnce(columns, partitions),
+            session.sessionState().newHadoopConfWithOptions(options),
             partitions,
             options,
-            _later_argument(classes.FileFormatWriter),
         )
+        in_driver = write.inDriver()
+        if in_driver is not None:
+            return entries_of_text(in_driver)
+        return self._written_by_job(write, committer, session, execution)
+
+    def _written_by_job(self, write: Any, committer: Any, session: Any, execution: Any) -> Sequence[ManifestEntry]:
+        """Runs a write job, which lists its files in a manifest."""
+        values, classes = self._values, self._values.classes
+        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
         try:
+            sink_log = classes.FileStreamSinkLog(1, session, f"{scratch.as_uri()}/log", values.none())
+            committer.setupManifestOptions(sink_log, _BATCH)
+            body = write.job(
+                values.context,
+                joined_map({key: _WRITER_SETTINGS[key] for key in _READ_BY_EXECUTORS}),
+                classes.java_class("FileFormatWriter"),
+                _later_argument(classes.FileFormatWriter),
+            )
             classes.SQLExecution.withNewExecutionId(execution, values.some("anabranch write"), body)
+            return manifest_entries(scratch / "log" / str(_BATCH))
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _storage_errors(self, request: WriteRequest) -> Iterator[None]:
+        """A block in which an error of the storage that Spark writes to raises `StorageError`."""
+        try:
+            yield
         except Py4JJavaError as failure:
-            cause = values.delta.DeltaError.unwritten(failure.java_exception)
+            cause = self._values.delta.DeltaError.unwritten(failure.java_exception)
             if cause is None:
                 raise
             error = StorageError(root=request.table_root, path="", doing="write data files to", cause=redact(cause))

@@ -51,6 +51,15 @@ def manifest_entries(manifest: Path) -> list[ManifestEntry]:
     ]
 
 
+def entries_of_text(text: str) -> list[ManifestEntry]:
+    """The entries of a text with URL, size and time of modification of each file, each with NUL behind it."""
+    parts = iter(text.split("\0")[:-1])
+    return [
+        ManifestEntry(url=url, size_bytes=int(size), modified_ms=int(modified))
+        for url, size, modified in zip(parts, parts, parts, strict=True)
+    ]
+
+
 OpenFile = Callable[[str], pa.NativeFile]
 """Opens a file of the table by its relative, plain path."""
 
