@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from anabranch.spark.gateway.jvm_classes import CachedPackage, JvmClasses, column_of
+from anabranch.spark.gateway.jvm_classes import JvmClasses, column_of, our_classes
 from anabranch.spark.session.delta_session import DeltaSession
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
@@ -24,7 +24,7 @@ class Driver:
         """`sessions` are the user's, by identity. Weak references let a session end when the user drops it."""
         self.jvm = jvm
         self._classes = JvmClasses(jvm)
-        self.delta: Any = CachedPackage(jvm.delta)
+        self.delta: Any = our_classes(jvm)
         """Our classes."""
         self._sessions = sessions
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class Driver:
 
 
 def _refresh_cached(spark: SparkSession, root: str) -> None:
-    spark._jvm.delta.Cached.refresh(spark._jsparkSession, root)  # type: ignore[union-attr]
+    our_classes(spark._jvm).Cached.refresh(spark._jsparkSession, root)
 
 
 def joined(parts: Iterable[str]) -> str:

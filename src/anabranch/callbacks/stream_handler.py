@@ -77,7 +77,7 @@ class StreamSinkHandler:
         table, sink = self._table_and_options(own, options, partitions, mode, entry)
         batch = DataFrame(rows, own.spark)
         check_batch(batch.schema, table=table.label)
-        write = dataclasses.replace(sink.write, reads_target=reads_table(plan, table.path))
+        write = dataclasses.replace(sink.write, reads_target=reads_table(self._driver.jvm, plan, table.path))
         write_batch(table, batch, write, query_id=query_id_of_thread(own), number=number)
 
     def entry_of_path(self, session: Any, table: Any) -> Any:
@@ -122,7 +122,7 @@ class StreamSinkHandler:
             problem = "start needs the path of the table; toTable takes its name"
             raise InvalidOptionError(option="path", value="None", problem=problem)
         if entry is not None:
-            return table_of_entry(own, entry_of(entry, path)), parsed
+            return table_of_entry(own, entry_of(self._driver, entry, path)), parsed
         return table_to_write(own, path, parsed.write.file_system), parsed
 
 

@@ -117,13 +117,11 @@ def check_whole_table(facts: TableFacts, *, statement: str) -> None:
         raise PartialTargetError(statement=statement, problem=f"it shows the changes of {table}")
 
 
-def entry_of(entry: Any, location: str) -> CatalogEntry:
+def entry_of(driver: Driver, entry: Any, location: str) -> CatalogEntry:
     """The entry for a `CatalogTable` of the JVM."""
-    identifier = entry.identifier()
-    is_managed = entry.tableType().name() == "MANAGED"
-    catalog = str(identifier.catalog().get()) if identifier.catalog().isDefined() else SESSION_CATALOG
-    database, name = str(identifier.database().get()), str(identifier.table())
-    return catalog_entry(catalog, database, name, location=location, is_managed=is_managed)
+    catalog, database, name, kind, _ = driver.delta.Tables.entryFacts(entry).split("\0")
+    is_managed = kind == "MANAGED"
+    return catalog_entry(catalog or SESSION_CATALOG, database, name, location=location, is_managed=is_managed)
 
 
 class TableHandler:
@@ -169,7 +167,7 @@ class TableHandler:
     def by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable` for an entry of the session's catalog."""
         own = self._driver.session(session)
-        table = table_of_entry(own, entry_of(entry, location))
+        table = table_of_entry(own, entry_of(self._driver, entry, location))
         return self.described(table, _time_travel(version, micros), entry=entry)
 
     def with_suffix(self, session: Any, name: str) -> str | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
 from anabranch.callbacks.dml_handler import StatementExecution
-from anabranch.callbacks.driver import Driver
+from anabranch.callbacks.driver import Driver, split_map
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.staging_handler import STAGED_OPTION, StagingHandler
 from anabranch.callbacks.table_handler import TableFacts, bound, check_whole_table, facts_of
@@ -47,13 +46,13 @@ class WriteHandler:
         """A `V2WriteCommand`. Each execution computes its rows again, from the newest versions."""
         relation = plan.table()
         facts = facts_of(self._driver, self._driver.session(session), self._driver.delta.Leaves.tableOf(relation))
-        options = _options_of(self._driver, plan)
+        write = _facts_of(self._driver, plan)
         if STAGED_OPTION in facts.options:
-            self._staging.write_rows(facts.options[STAGED_OPTION], session, plan.query(), options)
+            self._staging.write_rows(facts.options[STAGED_OPTION], session, plan.query(), write.options)
             return self._driver.seq([])
         check_whole_table(facts, statement="INSERT")
-        chosen = self._chosen(session, plan, facts, options)
-        if not plan.isByName() and chosen.target_alias is None:
+        chosen = self._chosen(session, plan, facts, write)
+        if not write.by_name and chosen.target_alias is None:
             # Spark has matched the columns by their positions at the analysis, which must not have changed.
             chosen = dataclasses.replace(chosen, target_alias=bound(facts, relation.output()))
         if self._driver.delta.Cached.readsTable(
@@ -64,15 +63,15 @@ class WriteHandler:
         def rows() -> DataFrame:
             return StatementExecution(self._driver, session).frame(plan.query())
 
-        register_if_changed(facts.table, write_frame(facts.table, rows, chosen, _api(plan)))
+        register_if_changed(facts.table, write_frame(facts.table, rows, chosen, write.api))
         return self._driver.seq([])
 
-    def _chosen(self, session: Any, plan: Any, facts: TableFacts, values: Mapping[str, str]) -> WriteOptions:
+    def _chosen(self, session: Any, plan: Any, facts: TableFacts, write: _WriteFacts) -> WriteOptions:
         """The options of the write, with the rows that the statement replaces."""
         own = self._driver.session(session)
-        kind = str(plan.nodeName())
+        kind, values = write.kind, write.options
         mode = "append" if kind == _APPEND else "overwrite"
-        _check_options(plan, kind, values)
+        _check_options(write)
         options = WriteOptions.parse(values, mode=mode, partition_by=(), cluster_by=(), settings=own)
         if kind == _APPEND:
             return options
@@ -132,28 +131,40 @@ class WriteHandler:
         save(own, new_rows, chosen.path, chosen)
 
 
-def _api(plan: Any) -> WriteApi:
-    """The API of the write, which decides how the columns of the rows match those of the table."""
-    in_sql = bool(plan.origin().sqlText().isDefined())
-    if plan.isByName():
-        return WriteApi.SQL_BY_NAME if in_sql else WriteApi.WRITE_TO
-    return WriteApi.SQL_BY_POSITION if in_sql else WriteApi.INSERT_INTO
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _WriteFacts:
+    """The fields of a `V2WriteCommand` of the JVM."""
+
+    kind: str
+    """The name of the plan's node."""
+    by_name: bool
+    """Whether columns are matched by name, not by position."""
+    in_sql: bool
+    options: dict[str, str]
+    """The write's own options override those of the table's name. Schema evolution becomes an option, too."""
+
+    @property
+    def api(self) -> WriteApi:
+        """The API of the write, which decides how the columns of the rows match those of the table."""
+        if self.by_name:
+            return WriteApi.SQL_BY_NAME if self.in_sql else WriteApi.WRITE_TO
+        return WriteApi.SQL_BY_POSITION if self.in_sql else WriteApi.INSERT_INTO
 
 
-def _options_of(driver: Driver, plan: Any) -> dict[str, str]:
-    """The options of a write: its own override those of the table's name. Schema evolution becomes an option, too."""
-    options = driver.java_map(plan.table().options().asCaseSensitiveMap())
-    options.update(driver.string_map(plan.writeOptions()))
-    if driver.delta.Plans.evolves(plan):
-        options["mergeSchema"] = "true"
-    return options
+def _facts_of(driver: Driver, plan: Any) -> _WriteFacts:
+    """The fields of a `V2WriteCommand`, read from the JVM in one call."""
+    kind, by_name, in_sql, evolves, options = str(driver.delta.Plans.writeFacts(plan)).split("\0", 4)
+    evolution = {"mergeSchema": "true"} if evolves == "1" else {}
+    return _WriteFacts(
+        kind=kind, by_name=by_name == "1", in_sql=in_sql == "1", options={**split_map(options), **evolution}
+    )
 
 
-def _check_options(plan: Any, kind: str, values: Mapping[str, str]) -> None:
+def _check_options(write: _WriteFacts) -> None:
     """Raises an error for options that select the rows to replace, if the call itself selects them."""
-    lower = {key.lower(): value for key, value in values.items()}
-    if _api(plan) is not WriteApi.WRITE_TO:
+    if write.api is not WriteApi.WRITE_TO:
         return
+    kind, lower = write.kind, {key.lower(): value for key, value in write.options.items()}
     if "replacewhere" in lower and kind != _APPEND:
         problem = "with writeTo, the condition is the argument of overwrite(…)"
         raise InvalidOptionError(option="replaceWhere", value=lower["replacewhere"], problem=problem)

@@ -12,9 +12,16 @@ import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
 import org.apache.spark.sql.catalyst.optimizer.EliminateResolvedHint$;
 import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions$;
 import org.apache.spark.sql.catalyst.optimizer.RewriteWithExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
@@ -50,8 +57,54 @@ public final class Plans {
   }
 
   /** Whether a write has WITH SCHEMA EVOLUTION, which Spark has from 4.1 on. */
-  public static boolean evolves(Object write) {
+  static boolean evolves(Object write) {
     return Boolean.TRUE.equals(TableChanges.optionalValue(write, "withSchemaEvolution"));
+  }
+
+  /**
+   * The facts of a write, each with NUL behind it: name of the node, whether it matches columns by name, is a statement of SQL, and may
+   * change the schema (1 or 0 each); then keys and values of its options, in which the write's own follow those of the table's name.
+   */
+  public static String writeFacts(V2WriteCommand write) {
+    LogicalPlan plan = (LogicalPlan) write;
+    String flags = flag(write.isByName()) + flag(plan.origin().sqlText().isDefined()) + flag(evolves(write));
+    java.util.Map named = ((DataSourceV2Relation) write.table()).options().asCaseSensitiveMap();
+    java.util.Map own = scala.jdk.javaapi.CollectionConverters.asJava(options(write));
+    return plan.nodeName() + '\0' + flags + Tables.entries(named) + Tables.entries(own);
+  }
+
+  private static scala.collection.Map options(V2WriteCommand write) {
+    if (write instanceof AppendData) return ((AppendData) write).writeOptions();
+    if (write instanceof OverwriteByExpression) return ((OverwriteByExpression) write).writeOptions();
+    return ((OverwritePartitionsDynamic) write).writeOptions();
+  }
+
+  private static String flag(boolean value) {
+    return value ? "1\0" : "0\0";
+  }
+
+  /** The descriptions of the file indexes in the plan and its subqueries, each with NUL behind it. */
+  public static String locations(LogicalPlan plan) {
+    StringBuilder locations = new StringBuilder();
+    addLocations(plan, locations);
+    Seq nested = plan.subqueriesAll();
+    for (int i = 0; i < nested.size(); i++) addLocations((LogicalPlan) nested.apply(i), locations);
+    return locations.toString();
+  }
+
+  private static void addLocations(LogicalPlan plan, StringBuilder locations) {
+    Seq leaves = plan.collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) {
+      String location = location((LogicalPlan) leaves.apply(i));
+      if (location != null) locations.append(location).append('\0');
+    }
+  }
+
+  /** The description of the file index of a relation; null for other operators. */
+  public static String location(LogicalPlan operator) {
+    if (!(operator instanceof LogicalRelation)) return null;
+    Object relation = ((LogicalRelation) operator).relation();
+    return relation instanceof HadoopFsRelation ? ((HadoopFsRelation) relation).location().toString() : null;
   }
 
   /** A condition on the output of a projection as one on its input; null if a column that it reads is not deterministic. */

@@ -19,12 +19,19 @@ public final class Tables {
     add(facts, table.version == null ? "" : table.version.toString());
     add(facts, table.schemaJson);
     CatalogTable entry = (CatalogTable) table.catalogTable;
-    scala.Option catalog = entry == null ? scala.Option.empty() : entry.identifier().catalog();
-    add(facts, catalog.isEmpty() ? "" : (String) catalog.get());
-    add(facts, entry == null ? "" : (String) entry.identifier().database().get());
-    add(facts, entry == null ? "" : entry.identifier().table());
-    add(facts, entry == null ? "" : entry.tableType().name());
+    facts.append(entry == null ? "\0\0\0\0" : entryFacts(entry));
     return facts.append(entries(table.options)).toString();
+  }
+
+  /** Catalog (empty for the session's), database and name in it, and kind of entry, each with NUL at its end. */
+  public static String entryFacts(CatalogTable entry) {
+    StringBuilder facts = new StringBuilder();
+    scala.Option catalog = entry.identifier().catalog();
+    add(facts, catalog.isEmpty() ? "" : (String) catalog.get());
+    add(facts, (String) entry.identifier().database().get());
+    add(facts, entry.identifier().table());
+    add(facts, entry.tableType().name());
+    return facts.toString();
   }
 
   /** Keys and values of a map of strings, each with NUL at its end. */

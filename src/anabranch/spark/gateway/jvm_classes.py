@@ -6,6 +6,7 @@ has none of its names. The version of Spark decides nothing here.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -119,6 +120,12 @@ class CachedPackage:
         return cached
 
 
+@functools.lru_cache(maxsize=1)
+def our_classes(jvm: Any) -> CachedPackage:
+    """Our Java classes. A JVM has one view, which every session of it has."""
+    return CachedPackage(jvm.delta)
+
+
 def load_class(jvm: Any, name: str) -> Any | None:
     """The `java.lang.Class` of that name, or None."""
     return loaded_by(class_loader(jvm), name)
@@ -171,7 +178,7 @@ class JvmValues:
         jvm: Any = spark._jvm
         self.jvm = jvm
         self.classes = JvmClasses(jvm)
-        self.delta: Any = CachedPackage(jvm.delta)
+        self.delta: Any = our_classes(jvm)
         """Our Java classes."""
         self.spark = spark
         self.context: Any = spark.sparkContext._jsc.sc()

@@ -16,7 +16,7 @@ from anabranch.predicates.expressions import conjunction
 from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.engine import NEWEST_VERSION, Match, OwnRead
-from anabranch.spark.gateway.jvm_classes import column_of
+from anabranch.spark.gateway.jvm_classes import column_of, our_classes
 from anabranch.spark.gateway.jvm_time_zones import zones_of
 
 _ROW_BY_ROW = frozenset(
@@ -55,35 +55,27 @@ def versions_read(frame: DataFrame, table_root: str) -> frozenset[int]:
     frames are included; reads before a checkpoint of the frame are not in its plan.
     """
     versions = set()
-    for location in _locations(frame._jdf.queryExecution().analyzed()):
+    for location in _locations(frame.sparkSession._jvm, frame._jdf.queryExecution().analyzed()):
         match = _DESCRIPTION.fullmatch(location)
         if match is not None and match[2] == table_root and match[1] != "past":
             versions.add(NEWEST_VERSION if match[1] == "newest" else int(match[1]))
     return frozenset(versions)
 
 
-def reads_table(plan: Any, table_root: str) -> bool:
+def reads_table(jvm: Any, plan: Any, table_root: str) -> bool:
     """Whether a plan with chosen versions reads the newest version of a table, also in subqueries."""
-    return any(_is_of(location, table_root) for location in _locations(plan))
+    return any(_is_of(location, table_root) for location in _locations(jvm, plan))
 
 
-def _locations(plan: Any) -> Iterator[str]:
+def _locations(jvm: Any, plan: Any) -> list[str]:
     """The descriptions of the file indexes of the plan and its subqueries."""
-    nested = plan.subqueriesAll()
-    for part in (plan, *(nested.apply(i) for i in range(nested.size()))):
-        leaves = part.collectLeaves()
-        for i in range(leaves.size()):
-            location = _location(leaves.apply(i))
-            if location is not None:
-                yield location
+    return str(our_classes(jvm).Plans.locations(plan)).split("\0")[:-1]
 
 
-def _location(leaf: Any) -> str | None:
+def _location(jvm: Any, operator: Any) -> str | None:
     """The description of the file index of a relation; None for other operators."""
-    if leaf.getClass().getSimpleName() != "LogicalRelation":
-        return None
-    relation = leaf.relation()
-    return str(relation.location().toString()) if relation.getClass().getSimpleName() == "HadoopFsRelation" else None
+    location: str | None = our_classes(jvm).Plans.location(operator)
+    return location
 
 
 def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[OwnRead] | None:
@@ -98,7 +90,7 @@ def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[Own
     """
     execution = frame._jdf.queryExecution()
     analyzed = execution.analyzed()
-    expected = sum(_is_of(location, table_root) for location in _locations(analyzed))
+    expected = sum(_is_of(location, table_root) for location in _locations(frame.sparkSession._jvm, analyzed))
     if expected and _reads_clock(frame, analyzed):
         return None
     optimized = execution.optimizedPlan()
@@ -108,7 +100,7 @@ def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[Own
         reader.read(leaf, above)
         for part in (optimized, *(nested.apply(i) for i in range(nested.size())))
         for leaf, above in _scans(part, Above(), joins)
-        if _is_of(_location(leaf) or "", table_root)
+        if _is_of(_location(joins.jvm, leaf) or "", table_root)
     ]
     return reads if len(reads) == expected else None
 
@@ -149,7 +141,7 @@ def _scans(plan: Any, above: Above, joins: _Joins) -> Iterator[tuple[Any, Above]
         filtered = dataclasses.replace(above, filters=(*above.filters, plan.condition()))
         yield from _scans(plan.child(), filtered, joins)
         return
-    if _location(plan) is not None:
+    if _location(joins.jvm, plan) is not None:
         yield plan, above
     children = plan.children()
     row_by_row = above.row_by_row and name in _ROW_BY_ROW
@@ -176,7 +168,7 @@ class _Joins:
     """Finds joins that decide which rows of one table matter."""
 
     def __init__(self, jvm: Any, table_root: str) -> None:
-        self._jvm = jvm
+        self.jvm = jvm
         self._table_root = table_root
         patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
         self._user_functions = [patterns.SCALA_UDF(), patterns.PYTHON_UDF()]
@@ -185,7 +177,7 @@ class _Joins:
         """The joins, of the operator and of those above it, that decide on rows of one of its children."""
         name = str(plan.nodeName())
         if name == "Project":
-            below = ((join.other, self._jvm.delta.Plans.below(join.condition, plan)) for join in above)
+            below = ((join.other, our_classes(self.jvm).Plans.below(join.condition, plan)) for join in above)
             return tuple(
                 _Joined(other=other, condition=condition)
                 for other, condition in below
@@ -206,7 +198,7 @@ class _Joins:
         """Whether the condition has the same value for the same rows when it is evaluated again later."""
         if not condition.deterministic() or any(condition.containsPattern(pattern) for pattern in self._user_functions):
             return False
-        return not self._jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition)
+        return not self.jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition)
 
     def _is_repeatable_plan(self, plan: Any) -> bool:
         """Whether the plan gives the same rows each time, and does not read the table itself.
@@ -220,7 +212,7 @@ class _Joins:
         return all(self._is_repeatable_node(node) for node in _nodes(plan))
 
     def _is_repeatable_node(self, node: Any) -> bool:
-        location = _location(node)
+        location = _location(self.jvm, node)
         if location is None:
             return str(node.nodeName()) in _REPEATABLE
         match = _DESCRIPTION.fullmatch(location)
@@ -245,7 +237,7 @@ class _ReadsOfPlan:
         self._spark: Any = frame.sparkSession
         jvm: Any = self._spark._jvm
         self._jvm = jvm
-        self._zones = zones_of(jvm.delta)
+        self._zones = zones_of(our_classes(jvm))
         self._schema = visible_schema(schema)
         self._types = {field.name: field.dataType.simpleString() for field in self._schema}
 
@@ -254,7 +246,7 @@ class _ReadsOfPlan:
             part for condition in above.filters for part in self._conjuncts(condition) if self._is_of_row(part)
         ]
         predicate = conjunction(
-            from_catalyst(self._jvm.delta.Conditions.json(part), zones=self._zones) for part in conjuncts
+            from_catalyst(our_classes(self._jvm).Conditions.json(part), zones=self._zones) for part in conjuncts
         )
         if not above.row_by_row:
             return OwnRead(predicate=predicate)

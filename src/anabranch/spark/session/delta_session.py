@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from anabranch.clock import Clock, SystemClock
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.spark.gateway.answer_threads import is_answering
+from anabranch.spark.gateway.jvm_classes import our_classes
 from anabranch.spark.gateway.jvm_time_zones import session_zone
 from anabranch.spark.gateway.session_identity import identity
 from anabranch.spark.native.native_engine import NativeEngine
@@ -141,7 +142,7 @@ class DeltaSession:
     def describe_jobs(self, text: str) -> None:
         """Describes the later jobs of this answer as `text` in Spark's UI, unless the user has described them."""
         if is_answering():
-            self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
+            our_classes(self.spark._jvm).JobDescriptions.describe(text)
 
     def opened(self) -> list[tuple[str, DeltaLog]]:
         """The roots and the tables that are open."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
@@ -16,9 +15,9 @@ from anabranch.schema.computed_columns import identity_of
 from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
 from anabranch.schema.paths import ELEMENT, FieldPath, quote, quoted
-from anabranch.spark.gateway.jvm_classes import column_of
+from anabranch.spark.gateway.column_functions import cast, checked_cast, col, legacy_cast
 from anabranch.spark.write.identity_values import identity_value, with_row_numbers
-from anabranch.spark.write.row_checks import refuse_when
+from anabranch.spark.write.row_checks import failure_text
 from anabranch.spark.write.row_rules import default_value, with_generated_columns, with_row_checks
 from anabranch.spark.write.stored_values import named_as, row_as_json, stored_value
 
@@ -46,7 +45,7 @@ def conform(
     types = [field.dataType for field in source.schema.fields]
     if plan.generates_identity:
         source = with_row_numbers(source)
-    row = row_as_json(source.columns, types)
+    row = functools.cache(lambda: row_as_json(source.columns, types))
     columns = []
     for column in plan.columns:
         if column.fill is Fill.GENERATED:
@@ -69,7 +68,7 @@ def _value(
 ) -> Column:
     if plan.source_index is None:
         return _missing_value(plan, table)
-    column = F.col(quote(names[plan.source_index]))
+    column = col(quote(names[plan.source_index]))
     source_type = types[plan.source_index]
     value = _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
     if plan.fill is not Fill.IDENTITY:
@@ -109,20 +108,13 @@ def _cast(
     column: Column, to: DataType, source: DataType | None, casting: Casting, path: FieldPath, table: str
 ) -> Column:
     if source is None or isinstance(source, _NESTED) or can_up_cast(source, to):
-        return column.cast(to)
+        return cast(column, to)
     # Both casts ignore spark.sql.ansi.enabled, which is about queries and not about writes.
     if casting is Casting.LEGACY:
-        return _legacy_cast(column, to)
-    tried = column.try_cast(to)
+        return legacy_cast(column, to)
     facts = {"table": table, "column": quoted(path), "column_type": to.simpleString()}
     error = MalformedValueError if isinstance(source, StringType) else CastOverflowError
-    return refuse_when(column.isNotNull() & tried.isNull(), tried, error, facts, shown={"value": column})
-
-
-def _legacy_cast(column: Column, to: DataType) -> Column:
-    context: Any = SparkContext._active_spark_context
-    value: Any = column
-    return column_of(context._jvm.delta.Writes.legacyCast(value._jc, to.json()))
+    return checked_cast(column, to, failure_text(error, facts))
 
 
 def _rebuilt_struct(

@@ -15,7 +15,6 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.constraints import (
@@ -30,6 +29,7 @@ from anabranch.errors.constraints import (
 )
 from anabranch.errors.dml import SubqueryRowsError
 from anabranch.errors.maintenance import RowOrderError
+from anabranch.spark.gateway.column_functions import refused
 from anabranch.spark.gateway.python_errors import original_error
 
 _CHECKS: dict[str, type[DeltaError]] = {
@@ -50,7 +50,6 @@ _MARK = re.compile(r"anabranch-check:(\w+):(?=\{)")
 _SHOWN_SQL = re.compile(r"^== SQL .*==\n(.*)$", re.MULTILINE)
 """The line of the statement in Spark's message."""
 _CAUSES_MAX = 16
-VALUE_LENGTH_MAX = 500
 
 
 def refuse_when(
@@ -65,15 +64,13 @@ def refuse_when(
 
     `shown` are further facts, which take their values from the row.
     """
+    return refused(violated, value, failure_text(error, facts), dict(shown or {}))
+
+
+def failure_text(error: type[DeltaError], facts: Mapping[str, str | Sequence[str]]) -> str:
+    """The text that describes `error`; after it Spark's message has further facts, as JSON."""
     assert error.__name__ in _CHECKS
-    prefix = f"anabranch-check:{error.__name__}:{json.dumps(facts)}:"
-    values = [_cut(sample).alias(name) for name, sample in (shown or {}).items()]
-    message = F.concat(F.lit(prefix), F.to_json(F.struct(*values)) if values else F.lit("{}"))
-    return F.when(violated, F.raise_error(message)).otherwise(value)
-
-
-def _cut(value: Column) -> Column:
-    return F.coalesce(F.substring(value.cast("string"), 1, VALUE_LENGTH_MAX), F.lit("NULL"))
+    return f"anabranch-check:{error.__name__}:{json.dumps(facts)}:"
 
 
 @contextlib.contextmanager

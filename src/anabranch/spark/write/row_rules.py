@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException, ParseException
@@ -133,7 +134,7 @@ def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> D
     if not missing:
         return rows
     base = _base_columns(plan)
-    row = row_as_json(base.names, [field.dataType for field in base.fields])
+    row = functools.cache(lambda: row_as_json(base.names, [field.dataType for field in base.fields]))
     columns = []
     for column in plan.columns:
         value = F.col(quote(column.target.name))

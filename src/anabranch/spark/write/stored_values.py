@@ -25,6 +25,7 @@ from anabranch.errors.constraints import LengthLimitError
 from anabranch.schema.enforcement import WritePlan
 from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit
 from anabranch.schema.paths import FieldPath, quote, quoted
+from anabranch.spark.gateway.column_functions import alias
 from anabranch.spark.write.file_schema import partition_value
 from anabranch.spark.write.row_checks import refuse_when
 
@@ -33,21 +34,30 @@ COLUMNS_SHOWN_MAX = 8
 SHOWN_TYPES = (IntegralType, DecimalType, StringType, BooleanType, DateType, TimestampType, TimestampNTZType)
 
 
-def stored_value(value: Column, target: StructField, plan: WritePlan, *, row: Column, table: str) -> Column:
+def stored_value(
+    value: Column, target: StructField, plan: WritePlan, *, row: Column | Callable[[], Column], table: str
+) -> Column:
     """`value`, of the column's type, as readers get it; rules are checked on this value.
 
-    The job fails with `LengthLimitError` for a string that is too long; the error shows `row`.
+    The job fails with `LengthLimitError` for a string that is too long; the error shows `row`, made where needed.
     """
     for limit in plan.length_limits:
         if limit.path[0] == target.name:
-            value = _at(value, target.dataType, limit.path[1:], _limiter(limit, row, table))
+            value = _at(
+                value,
+                target.dataType,
+                limit.path[1:],
+                _limiter(limit, row if isinstance(row, Column) else row(), table),
+            )
     return partition_value(value, target.dataType) if target.name in plan.partition_columns else value
 
 
 def named_as(target: StructField, value: Column) -> Column:
     """`value` under the column's name, and as `char` if the column is: rules must compare it as readers do."""
     declared = target.metadata.get(DECLARED_TYPE)
-    return value.alias(target.name, **({} if declared is None else {"metadata": {DECLARED_TYPE: declared}}))
+    if declared is None:
+        return alias(value, target.name)
+    return value.alias(target.name, metadata={DECLARED_TYPE: declared})
 
 
 def row_as_json(names: Sequence[str], types: Sequence[DataType]) -> Column:
