@@ -13,10 +13,11 @@ import org.apache.spark.internal.io.FileCommitProtocol;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Empty2Null;
+import org.apache.spark.sql.catalyst.expressions.InterpretedMutableProjection;
 import org.apache.spark.sql.catalyst.expressions.InterpretedOrdering;
 import org.apache.spark.sql.catalyst.expressions.SortOrder$;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
-import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.FileFormatWriter$;
@@ -26,6 +27,7 @@ import org.apache.spark.sql.execution.datasources.WriteJobDescription;
 import org.apache.spark.sql.execution.datasources.WriteTaskResult;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
@@ -36,7 +38,6 @@ import scala.collection.immutable.Seq;
  * then does what a task of the job would do. A job takes several times as long as that, and makes a file for each core.
  */
 public final class FileWrite implements scala.Function0 {
-  private static final int ROWS_MAX = 10000;
   private static final String MAX_RECORDS = "maxRecordsPerFile";
   private final org.apache.spark.sql.classic.SparkSession session;
   private final SparkPlan plan;
@@ -86,9 +87,12 @@ public final class FileWrite implements scala.Function0 {
    *     rows, and nothing was written
    */
   public String inDriver() throws Exception {
-    rows = rowsOf(plan);
+    rows = DriverRows.of(plan);
     if (rows == null || rows.isEmpty()) return rows == null ? null : "";
-    if (!partitions.isEmpty()) Collections.sort(rows, byDirectory());
+    if (!partitions.isEmpty()) {
+      rows = withoutEmptyValues(rows);
+      Collections.sort(rows, byDirectory());
+    }
     Job job = Job.getInstance(configuration);
     job.setOutputKeyClass(Void.class);
     job.setOutputValueClass(InternalRow.class);
@@ -117,12 +121,17 @@ public final class FileWrite implements scala.Function0 {
     return files.toString();
   }
 
-  /** The rows of the plan; null where they are not in the driver, or are many. */
-  private static List rowsOf(SparkPlan plan) {
-    if (!(plan instanceof LocalTableScanExec)) return null;
-    LocalTableScanExec scan = (LocalTableScanExec) plan;
-    if (scan.rows().size() > ROWS_MAX || scan.stream().isDefined()) return null;
-    return new ArrayList(scala.jdk.javaapi.CollectionConverters.asJava(scan.rows()));
+  /** The rows with NULL for empty partition values, which are in one directory with NULL, as in a job. */
+  private List withoutEmptyValues(List rows) {
+    List values = new ArrayList();
+    for (int i = 0; i < columns.size(); i++) {
+      Attribute column = (Attribute) columns.apply(i);
+      values.add(partitions.contains(column) && column.dataType() instanceof StringType ? (Object) new Empty2Null(column) : column);
+    }
+    InterpretedMutableProjection projection = new InterpretedMutableProjection(Writes.seq(values), columns);
+    List stored = new ArrayList();
+    for (int i = 0; i < rows.size(); i++) stored.add(projection.apply((InternalRow) rows.get(i)).copy());
+    return stored;
   }
 
   private InterpretedOrdering byDirectory() {
