@@ -10,7 +10,7 @@ project, for instance that of a release. Rows:
 - scans of a table much like `lineitem` of TPC-H, without and with 1 % of the rows of every file hidden;
 - the first query on a table with many files that is new to a warm session, and, with `--sessions`, to a new one;
 - the same query planned again, and one with another condition (no file is read: all are skipped);
-- what is small: counting a table of one file, appending a row to it, deleting one.
+- what is small: counting a table of one file, appending a row to it, inserting ten VALUES, deleting one.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks._comparison import JARS, ROOT, Timings, report
 
 FILES = 16
+TEN_ROWS = ", ".join(f"({id_})" for id_ in range(1_000, 1_010))
 _SECONDS = "@seconds "
 _FAILED = "@failed "
 _SCANS: dict[str, Callable[[DataFrame], object]] = {
@@ -126,7 +127,7 @@ def _measured(checkouts: dict[str, Path], folder: Path, arguments: argparse.Name
         for work in ("same", "another"):
             told = f"{count:,} files, {work} condition"
             _alternate(found, told, workers, work, {"": log}, arguments.rounds)
-    for work in ("count", "append", "delete"):
+    for work in ("count", "append", "insert", "delete"):
         _alternate(found, f"one small table, {work}", workers, work, {"": str(folder)}, 3 * arguments.rounds)
     for worker in workers.values():
         worker.close()
@@ -214,6 +215,7 @@ def _prepared(spark: SparkSession, variant: str, work: str, place: str) -> Calla
     return {
         "count": lambda: spark.read.format("delta").load(root).count(),
         "append": lambda: spark.range(1, numPartitions=1).write.format("delta").mode("append").save(root),
+        "insert": lambda: spark.sql(f"INSERT INTO delta.`{root}` VALUES {TEN_ROWS}"),
         "delete": lambda: spark.sql(f"DELETE FROM delta.`{root}` WHERE id = {number % 100}"),
     }[work]
 
