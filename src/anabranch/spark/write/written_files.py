@@ -66,6 +66,8 @@ OpenFile = Callable[[str], pa.NativeFile]
 
 def completed(request: WriteRequest, entries: Sequence[ManifestEntry], open_file: OpenFile) -> WrittenFiles:
     """The files, made durable, with statistics. Files without rows are removed. Raises `WrittenFileError`."""
+    if not entries:
+        return WrittenFiles(adds=(), num_rows=0, size_bytes=0)
     completion = _Completion(request, open_file)
     with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="written-files") as pool:
         added = [add for add in pool.map(completion.complete, entries) if add is not None]
