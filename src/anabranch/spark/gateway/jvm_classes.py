@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
 
 from anabranch.errors.environment import SparkClassMissingError
+from anabranch.patches import patch
 
 _SQL = "org.apache.spark.sql"
 _DATASOURCES = f"{_SQL}.execution.datasources"
@@ -115,8 +117,32 @@ class CachedPackage:
         self._view = view
 
     def __getattr__(self, name: str) -> Any:
-        cached = vars(self)[name] = CachedClass(getattr(self._view, name))
-        return cached
+        view = getattr(self._view, name)
+        if isinstance(view, JavaClass):
+            view = CachedClass(view)
+        if isinstance(view, CachedClass):
+            # Not a package below this one, in which classes may be loaded later.
+            vars(self)[name] = view
+        return view
+
+
+_LOOKED_UP_OFTEN = (
+    "PythonUtils",
+    "functions",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.functions",
+)
+"""Classes of which PySpark looks up name and method for each call, as it writes their names."""
+
+
+def cache_lookups(purpose: str, jvm: Any) -> None:
+    """Makes PySpark, and us, look up often used classes of the JVM and their methods once, as a lookup is a call of the JVM.
+
+    `patches.undo(purpose)` ends it. All classes of ours must be loaded.
+    """
+    for name in _LOOKED_UP_OFTEN:
+        patch(purpose, jvm, name, CachedClass)
+    patch(purpose, jvm, "delta", CachedPackage)
 
 
 def load_class(jvm: Any, name: str) -> Any | None:
