@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from anabranch.spark.gateway.jvm_classes import CachedPackage, JvmClasses, column_of
+from anabranch.spark.gateway.jvm_classes import CachedPackage, JvmClasses, column_of, split_map
 from anabranch.spark.session.delta_session import DeltaSession
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
@@ -106,12 +106,6 @@ def _refresh_cached(spark: SparkSession, root: str) -> None:
 def joined(parts: Iterable[str]) -> str:
     """Texts separated by NUL, as our Java classes read them; no text may contain NUL."""
     return "\0".join(parts)
-
-
-def split_map(text: str) -> dict[str, str]:
-    """The map in a text of our Java classes, in which each key and each value ends with NUL."""
-    parts = text.split("\0")
-    return dict(zip(parts[:-1:2], parts[1::2], strict=True))
 
 
 def time_of_micros(micros: int) -> datetime.datetime:

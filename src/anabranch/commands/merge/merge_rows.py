@@ -49,7 +49,7 @@ class MergeRun:
     @classmethod
     def of(cls, plan: MergePlan, target: TargetRows, facts: SourceFacts) -> MergeRun:
         """Plan the join for a source of which these facts are known."""
-        join = plan.join(facts.num_rows, plan.table.session.all_settings())
+        join = plan.join(facts.num_rows)
         predicate = plan.changed_predicate(facts)
         candidates = target.candidates(predicate)
         return cls(plan=plan, target=target, facts=facts, join=join, predicate=predicate, candidates=candidates)

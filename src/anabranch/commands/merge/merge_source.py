@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -111,11 +111,8 @@ def _literal(value: int | str | Decimal, key: JoinKey) -> Column:
     return F.lit(value)
 
 
-def is_small(source: DataFrame, num_rows: int, settings: Mapping[str, str]) -> bool:
-    """Whether the source may be broadcast. The session can forbid it, as for any join."""
-    threshold = settings.get("spark.sql.autoBroadcastJoinThreshold", "10485760").strip()
-    if threshold.startswith("-"):
-        return False
+def is_small(source: DataFrame, num_rows: int) -> bool:
+    """Whether the source is small enough to be broadcast."""
     width = sum(_width(field.dataType) for field in source.schema.fields)
     return num_rows * width <= BROADCAST_BYTES_MAX
 

@@ -15,6 +15,8 @@ import org.apache.spark.sql.catalyst.optimizer.RewriteWithExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
@@ -108,6 +110,46 @@ public final class Plans {
   /** An immutable map of Scala's. */
   public static scala.collection.immutable.Map scalaMap(java.util.Map map) {
     return scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(map));
+  }
+
+  /** The descriptions of the file indexes that a frame and its subqueries read, each with NUL at its end. */
+  public static String locations(org.apache.spark.sql.classic.Dataset frame) {
+    LogicalPlan plan = frame.queryExecution().analyzed();
+    StringBuilder locations = new StringBuilder();
+    addLocations(plan, locations);
+    Seq nested = plan.subqueriesAll();
+    for (int i = 0; i < nested.size(); i++) addLocations((LogicalPlan) nested.apply(i), locations);
+    return locations.toString();
+  }
+
+  private static void addLocations(LogicalPlan plan, StringBuilder locations) {
+    Seq leaves = plan.collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) {
+      if (!(leaves.apply(i) instanceof LogicalRelation)) continue;
+      Object relation = ((LogicalRelation) leaves.apply(i)).relation();
+      if (relation instanceof HadoopFsRelation) locations.append(((HadoopFsRelation) relation).location().toString()).append('\0');
+    }
+  }
+
+  /** The number of subqueries in a frame, nested ones included. */
+  public static int subqueries(org.apache.spark.sql.classic.Dataset frame) {
+    return frame.queryExecution().analyzed().subqueriesAll().size();
+  }
+
+  /** The names of the operators that are the leaves of a frame, each with NUL at its end; null for a frame that is not deterministic. */
+  public static String leaves(org.apache.spark.sql.classic.Dataset frame) {
+    LogicalPlan plan = frame.queryExecution().analyzed();
+    if (!plan.deterministic()) return null;
+    StringBuilder names = new StringBuilder();
+    Seq leaves = plan.collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) names.append(((LogicalPlan) leaves.apply(i)).nodeName()).append('\0');
+    return names.toString();
+  }
+
+  /** The frame with its first columns under these names and ids, and `_metadata` as that attribute unless it is null. */
+  public static org.apache.spark.sql.classic.Dataset named(org.apache.spark.sql.classic.Dataset frame, Seq attributes, Attribute metadata) {
+    org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
+    return org.apache.spark.sql.classic.Dataset.ofRows(session, under(frame.logicalPlan(), attributes, metadata));
   }
 
   /** The rows with their first columns under the names and ids of these attributes; further columns stay as they are. */

@@ -136,9 +136,9 @@ _LOOKED_UP_OFTEN = (
 
 
 def cache_lookups(purpose: str, jvm: Any) -> None:
-    """Makes PySpark, and us, look up often used classes of the JVM and their methods once, as a lookup is a call of the JVM.
+    """Makes PySpark, and us, look up often used classes of the JVM and their methods once: a lookup is a call of it.
 
-    `patches.undo(purpose)` ends it. All classes of ours must be loaded.
+    `patches.undo(purpose)` ends it.
     """
     for name in _LOOKED_UP_OFTEN:
         patch(purpose, jvm, name, CachedClass)
@@ -245,6 +245,12 @@ class JvmValues:
 def joined_map(entries: Mapping[str, str]) -> str:
     """Keys and values in one text, separated by NUL, as our Java classes read them; none contains NUL."""
     return "\0".join(part for entry in entries.items() for part in entry)
+
+
+def split_map(text: str) -> dict[str, str]:
+    """The map in a text of our Java classes, in which each key and each value ends with NUL."""
+    parts = text.split("\0")
+    return dict(zip(parts[:-1:2], parts[1::2], strict=True))
 
 
 def column_of(jvm_column: Any) -> Column:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from anabranch.clock import Clock, SystemClock
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.spark.gateway.answer_threads import is_answering
+from anabranch.spark.gateway.jvm_classes import split_map
 from anabranch.spark.gateway.jvm_time_zones import session_zone
 from anabranch.spark.gateway.session_identity import identity
 from anabranch.spark.native.native_engine import NativeEngine
@@ -218,7 +219,9 @@ class DeltaSession:
 
     def all_settings(self) -> dict[str, str]:
         """Every setting of the session."""
-        return dict(self.spark.conf.getAll)
+        # An iteration over a map of the JVM ends with an error, whose kind PySpark finds out by a hundred calls.
+        jvm: Any = self.spark._jvm
+        return split_map(jvm.delta.Tables.entries(self.spark._jsparkSession.conf().getAllAsJava()))
 
     def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
         store = ExternalFileStore(
