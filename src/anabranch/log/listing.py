@@ -52,9 +52,9 @@ class LogListing:
     @property
     def latest_version(self) -> int | None:
         """The newest version that has a commit or a checkpoint."""
-        versions = [commit.version for commit in self.commits[-1:]] + [
-            checkpoint.version for checkpoint in self.checkpoints[-1:]
-        ]
+        versions = [self.commits[-1].version] if self.commits else []
+        if self.checkpoints:
+            versions.append(self.checkpoints[-1].version)
         return max(versions, default=None)
 
     def newest_checkpoint(self, unusable: frozenset[str] = frozenset()) -> CheckpointFiles | None:

@@ -25,9 +25,12 @@ def compat_property(version: int) -> str:
     return f"delta.enableIcebergCompatV{version}"
 
 
+_COMPAT_PROPERTIES: Final = {version: compat_property(version) for version in COMPAT_VERSIONS}
+
+
 def compat_versions(properties: TableProperties) -> tuple[int, ...]:
     """The versions that are on; more than one is a mistake."""
-    return tuple(version for version in COMPAT_VERSIONS if properties.value(compat_property(version)))
+    return tuple([version for version, name in _COMPAT_PROPERTIES.items() if properties.value(name)])
 
 
 def stores_partition_columns(properties: TableProperties) -> bool:

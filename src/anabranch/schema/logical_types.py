@@ -187,7 +187,7 @@ def _holds_interval(data_type: DataType) -> bool:
     """Whether the type is an interval, or an array or a map with one. Fields of structs are checked separately."""
     if isinstance(data_type, StructType):
         return False
-    return contains_type(data_type, DayTimeIntervalType) or contains_type(data_type, YearMonthIntervalType)
+    return contains_type(data_type, (DayTimeIntervalType, YearMonthIntervalType))
 
 
 def _holds_void(data_type: DataType) -> bool:

@@ -6,6 +6,7 @@ has none of its names. The version of Spark decides nothing here.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -244,7 +245,7 @@ class JvmValues:
 
 def joined_map(entries: Mapping[str, str]) -> str:
     """Keys and values in one text, separated by NUL, as our Java classes read them; none contains NUL."""
-    return "\0".join(part for entry in entries.items() for part in entry)
+    return "\0".join(itertools.chain.from_iterable(entries.items()))
 
 
 def split_map(text: str) -> dict[str, str]:

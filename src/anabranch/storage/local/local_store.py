@@ -61,13 +61,20 @@ class LocalStore:
         floor = sort_key(start_after)
         with self._errors("list", directory):
             try:
-                names = os.listdir(absolute)
+                # As bytes, names are their own keys to sort by.
+                names = os.listdir(os.fsencode(absolute))
             except (FileNotFoundError, NotADirectoryError):
                 return iter(())
         # Only files after `start_after` are looked at: most files of a long log are before it.
-        wanted = sorted((sort_key(name), name) for name in names if not is_temporary(name) and sort_key(name) > floor)
-        files = (self._stat(os.path.join(absolute, name), join_path(directory, name)) for _, name in wanted)
-        return (file for file in files if file is not None)
+        return self._files(directory, sorted([name for name in names if name > floor]))
+
+    def _files(self, directory: str, names: Sequence[bytes]) -> Iterator[StoredFile]:
+        """Those of the names in the directory that are files, but for temporary ones."""
+        for encoded in names:
+            name = os.fsdecode(encoded)
+            path = join_path(directory, name)
+            if not is_temporary(name) and (file := self._stat(os.path.join(self._root, path), path)) is not None:
+                yield file
 
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
         waiting = [directory]
