@@ -50,9 +50,14 @@ class LengthLimit:
         return f"{'char' if self.padded else 'varchar'}({self.length})"
 
 
+_MAY_HOLD_CHAR_VARCHAR = (CharType, VarcharType, ArrayType, MapType, StructType)
+
+
 def without_char_varchar(schema: StructType) -> StructType:
     """`schema` with char and varchar as strings that carry their declared type, as tables store them."""
-    return StructType([_as_string_field(field) for field in schema.fields])
+    return StructType(
+        [_as_string_field(f) if isinstance(f.dataType, _MAY_HOLD_CHAR_VARCHAR) else f for f in schema.fields]
+    )
 
 
 def length_limits(schema: StructType) -> list[LengthLimit]:

@@ -15,8 +15,6 @@ import org.apache.spark.sql.catalyst.optimizer.RewriteWithExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
@@ -110,25 +108,6 @@ public final class Plans {
   /** An immutable map of Scala's. */
   public static scala.collection.immutable.Map scalaMap(java.util.Map map) {
     return scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(map));
-  }
-
-  /** The descriptions of the file indexes that a frame and its subqueries read, each with NUL at its end. */
-  public static String locations(org.apache.spark.sql.classic.Dataset frame) {
-    LogicalPlan plan = frame.queryExecution().analyzed();
-    StringBuilder locations = new StringBuilder();
-    addLocations(plan, locations);
-    Seq nested = plan.subqueriesAll();
-    for (int i = 0; i < nested.size(); i++) addLocations((LogicalPlan) nested.apply(i), locations);
-    return locations.toString();
-  }
-
-  private static void addLocations(LogicalPlan plan, StringBuilder locations) {
-    Seq leaves = plan.collectLeaves();
-    for (int i = 0; i < leaves.size(); i++) {
-      if (!(leaves.apply(i) instanceof LogicalRelation)) continue;
-      Object relation = ((LogicalRelation) leaves.apply(i)).relation();
-      if (relation instanceof HadoopFsRelation) locations.append(((HadoopFsRelation) relation).location().toString()).append('\0');
-    }
   }
 
   /** The number of subqueries in a frame, nested ones included. */

@@ -54,7 +54,6 @@ class JvmClasses:
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
-        self._classes: dict[str, Any] = {}
         self._full_names: dict[str, str] = {}
         self._java_classes: dict[str, Any] = {}
 
@@ -62,9 +61,7 @@ class JvmClasses:
         """The class, for static methods and constructors. Raises `SparkClassMissingError`."""
         if name.startswith("_") or name not in CLASS_NAMES:
             raise AttributeError(name)
-        cached = self._classes.get(name)
-        if cached is None:
-            cached = self._classes[name] = CachedClass(_py4j_view(self._jvm, self.full_name(name)))
+        cached = vars(self)[name] = CachedClass(_py4j_view(self._jvm, self.full_name(name)))
         return cached
 
     def java_class(self, name: str) -> Any:

@@ -55,8 +55,7 @@ def versions_read(frame: DataFrame, table_root: str) -> frozenset[int]:
     frames are included; reads before a checkpoint of the frame are not in its plan.
     """
     versions = set()
-    jvm: Any = frame.sparkSession._jvm
-    for location in str(jvm.delta.Plans.locations(frame._jdf)).split("\0")[:-1]:
+    for location in _locations(frame._jdf.queryExecution().analyzed()):
         match = _DESCRIPTION.fullmatch(location)
         if match is not None and match[2] == table_root and match[1] != "past":
             versions.add(NEWEST_VERSION if match[1] == "newest" else int(match[1]))

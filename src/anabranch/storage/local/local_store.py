@@ -24,6 +24,7 @@ from anabranch.storage.file_tree import FAILURES_MAX, Deletion, Enters, pages_of
 from anabranch.storage.local import durable_files, local_tree
 from anabranch.storage.log_store import PutOutcome, StoredFile, check_size
 from anabranch.storage.storage_paths import (
+    TEMPORARY_PREFIX,
     check_directory_path,
     check_file_path,
     check_file_paths,
@@ -31,6 +32,8 @@ from anabranch.storage.storage_paths import (
     join_path,
     sort_key,
 )
+
+_TEMPORARY = os.fsencode(TEMPORARY_PREFIX)
 
 
 class LocalStore:
@@ -66,14 +69,15 @@ class LocalStore:
             except (FileNotFoundError, NotADirectoryError):
                 return iter(())
         # Only files after `start_after` are looked at: most files of a long log are before it.
-        return self._files(directory, sorted([name for name in names if name > floor]))
+        wanted = sorted([name for name in names if name > floor and not name.startswith(_TEMPORARY)])
+        return self._files(join_path(directory, ""), wanted)
 
-    def _files(self, directory: str, names: Sequence[bytes]) -> Iterator[StoredFile]:
-        """Those of the names in the directory that are files, but for temporary ones."""
-        for encoded in names:
-            name = os.fsdecode(encoded)
-            path = join_path(directory, name)
-            if not is_temporary(name) and (file := self._stat(os.path.join(self._root, path), path)) is not None:
+    def _files(self, prefix: str, names: Sequence[bytes]) -> Iterator[StoredFile]:
+        """The files with these names, in the directory of paths with this prefix."""
+        for name in names:
+            path = prefix + os.fsdecode(name)
+            file = self._stat(os.path.join(self._root, path), path)
+            if file is not None:
                 yield file
 
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
