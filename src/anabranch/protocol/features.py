@@ -245,7 +245,8 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
 
 def supported(protocol: Protocol, feature: str) -> bool:
     """Whether the protocol supports the feature. See "Supported Features"."""
-    return feature in supported_features(protocol)
+    listed = feature in (protocol.reader_features or ()) or feature in (protocol.writer_features or ())
+    return listed or feature in _implied(protocol.min_reader_version, protocol.min_writer_version)
 
 
 def active(protocol: Protocol, feature: str, *, properties: TableProperties, schema: StructType = _NO_COLUMNS) -> bool:

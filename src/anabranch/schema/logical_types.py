@@ -169,9 +169,14 @@ def without_void(struct: StructType) -> StructType:
     return StructType(fields)
 
 
+_MAY_HOLD_VOID = (NullType, ArrayType, MapType, StructType)
+
+
 def check_storable(schema: StructType, *, table: str) -> None:
     """Refuse to write data files for a schema with intervals, or with void that cannot be left out."""
     check_no_intervals(schema, table=table)
+    if not any([isinstance(field.dataType, _MAY_HOLD_VOID) for field in schema.fields]):
+        return
     for path, field in walk(schema):
         if _holds_void(field.dataType):
             raise VoidWriteError(table=table, column=quoted(path), reason="has void inside an array or a map")
@@ -183,15 +188,15 @@ def check_storable(schema: StructType, *, table: str) -> None:
 
 def check_no_intervals(schema: StructType, *, table: str) -> None:
     """Refuse to write rows into a table with intervals. Raises `IntervalWriteError`."""
-    intervals = tuple(quoted(path) for path, field in walk(schema) if _holds_interval(field.dataType))
+    intervals = [quoted(path) for path, field in walk(schema) if _holds_interval(field.dataType)]
     if intervals:
-        raise IntervalWriteError(table=table, columns=intervals)
+        raise IntervalWriteError(table=table, columns=tuple(intervals))
 
 
 def _holds_interval(data_type: DataType) -> bool:
     """Whether the type is an interval, or an array or a map with one. Fields of structs are checked separately."""
-    if isinstance(data_type, StructType):
-        return False
+    if not isinstance(data_type, ArrayType | MapType):
+        return isinstance(data_type, DayTimeIntervalType | YearMonthIntervalType)
     return contains_type(data_type, (DayTimeIntervalType, YearMonthIntervalType))
 
 

@@ -115,12 +115,11 @@ def _values_of(rows: DataFrame) -> Callable[[str], Column]:
 
 def _first(conditions: Sequence[Column | str | None], *, start: int, otherwise: int | None) -> Column:
     """The number of the first condition that is true."""
-    always = conditions.index(None) if None in conditions else None
-    chosen = F.lit(otherwise).cast("int") if always is None else F.lit(start + always)
-    for index in range((len(conditions) if always is None else always) - 1, -1, -1):
-        condition = conditions[index]
-        assert condition is not None, "it is the first without a condition"
-        chosen = F.when(as_column(condition), F.lit(start + index)).otherwise(chosen)
+    unconditional = next((index for index, condition in enumerate(conditions) if condition is None), None)
+    chosen = F.lit(otherwise).cast("int") if unconditional is None else F.lit(start + unconditional)
+    before = [condition for condition in conditions[:unconditional] if condition is not None]
+    for index in range(len(before) - 1, -1, -1):
+        chosen = F.when(as_column(before[index]), F.lit(start + index)).otherwise(chosen)
     return chosen
 
 

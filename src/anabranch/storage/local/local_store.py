@@ -61,7 +61,7 @@ class LocalStore:
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         absolute = self._directory(directory)
-        floor = sort_key(start_after)
+        floor = os.fsencode(start_after)
         with self._errors("list", directory):
             try:
                 # As bytes, names are their own keys to sort by.
@@ -70,7 +70,7 @@ class LocalStore:
                 return iter(())
         # Only files after `start_after` are looked at: most files of a long log are before it.
         wanted = sorted([name for name in names if name > floor and not name.startswith(_TEMPORARY)])
-        return self._files(join_path(directory, ""), wanted)
+        return self._files(f"{directory}/" if directory else "", wanted)
 
     def _files(self, prefix: str, names: Sequence[bytes]) -> Iterator[StoredFile]:
         """The files with these names, in the directory of paths with this prefix."""
