@@ -169,15 +169,12 @@ def without_void(struct: StructType) -> StructType:
     return StructType(fields)
 
 
-_MAY_HOLD_VOID = (NullType, ArrayType, MapType, StructType)
-
-
 def check_storable(schema: StructType, *, table: str) -> None:
     """Refuse to write data files for a schema with intervals, or with void that cannot be left out."""
     check_no_intervals(schema, table=table)
-    if not any([isinstance(field.dataType, _MAY_HOLD_VOID) for field in schema.fields]):
-        return
     for path, field in walk(schema):
+        if not isinstance(field.dataType, ArrayType | MapType | StructType):
+            continue
         if _holds_void(field.dataType):
             raise VoidWriteError(table=table, column=quoted(path), reason="has void inside an array or a map")
         if isinstance(field.dataType, StructType) and _is_all_void(field.dataType):

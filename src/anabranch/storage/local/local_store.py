@@ -30,7 +30,6 @@ from anabranch.storage.storage_paths import (
     check_file_paths,
     is_temporary,
     join_path,
-    sort_key,
 )
 
 _TEMPORARY = os.fsencode(TEMPORARY_PREFIX)
