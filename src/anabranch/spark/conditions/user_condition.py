@@ -75,7 +75,7 @@ def resolve_condition(
 
 def has_subquery(frame: DataFrame) -> bool:
     """Whether an expression that `frame` computes holds a subquery."""
-    return not frame._jdf.queryExecution().analyzed().subqueriesAll().isEmpty()
+    return bool(_classes(frame).Plans.subqueries(frame._jdf) > 0)
 
 
 def subqueries_may_read(frame: DataFrame, reads_table: Callable[[DataFrame], bool]) -> bool:
