@@ -141,7 +141,7 @@ class SnapshotCache:
         segment = dataclasses.replace(
             base.segment, version=new[-1].version, commits=(*base.segment.commits, *new), version_file=new[-1].file
         )
-        return self._snapshot(segment, state)
+        return self._snapshot(segment, state).with_parsed_metadata(base)
 
     def _advanced_from_cache(self, version: int) -> Snapshot | None:
         """The snapshot of `version`, if commits lead to it from a cached version; None otherwise."""
