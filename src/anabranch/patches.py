@@ -1,8 +1,9 @@
 """Replacements of attributes of PySpark while sessions support Delta, in one table, by purpose.
 
 PySpark has no extension point for the following: the exception to which an error of the JVM is converted and whether it
-is logged, the cause of a failed stream, Ctrl-C during a call, the mode of `saveAsTable`, and, for unchanged programs
-(`anabranch.auto`), the creation of a session. Nothing here imports PySpark.
+is logged, the line of code in such an error, the cause of a failed stream, Ctrl-C during a call, the look-up of classes
+of the JVM, the mode of `saveAsTable`, and, for unchanged programs (`anabranch.auto`), the creation of a session.
+Nothing here imports PySpark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a statement enters, counted while it runs: the walk-throughs of docs/architecture.md, and how many hops there are."""
+"""What a statement enters, counted while it runs: the walk-throughs of docs/architecture.md, how many hops there are, and
+how often it calls the JVM (docs/design/performance.md)."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql import SparkSession
 
 from extension.interruptions import meanwhile
@@ -59,6 +61,38 @@ STATEMENTS = {
 }
 HOPS_MAX = {"One write": (105, 2_700), "One read": (55, 1_000), "One DELETE": (110, 2_900), "One MERGE": (137, 6_000)}
 """Modules entered, and calls of functions of ours, of one statement on a small table in a session that has run it."""
+
+
+JVM_CALLS_MAX = {
+    "INSERT INTO {table} VALUES ({id} + 1000, 1)": 135,
+    "SELECT * FROM {table} WHERE id = {id}": 21,
+    "DELETE FROM {table} WHERE id = {id}": 116,
+    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 212,
+    STATEMENTS["One MERGE"]: 350,
+}
+"""Calls of the JVM in such a session, from the statement to its collected result; each is a round trip over a socket."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("statement", JVM_CALLS_MAX)
+def test_a_statement_calls_the_jvm_seldom(
+    statement: str, delta: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for id_ in range(3):
+        delta.sql(statement.format(table=table, id=id_)).collect()
+    client: Any = delta.sparkContext._gateway._gateway_client
+    send_command, commands = client.send_command, []
+
+    def recorded(command: str, *arguments: Any, **options: Any) -> Any:
+        # A thread of Py4J releases objects of the JVM when it comes to it.
+        if not command.startswith(MEMORY_COMMAND_NAME):
+            commands.append(command)
+        return send_command(command, *arguments, **options)
+
+    monkeypatch.setattr(client, "send_command", recorded)
+    delta.sql(statement.format(table=table, id=7)).collect()
+    monkeypatch.undo()
+    assert len(commands) <= JVM_CALLS_MAX[statement], "".join(command.replace("\n", " ") + "\n" for command in commands)
 
 
 @pytest.mark.spark

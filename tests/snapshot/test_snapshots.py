@@ -328,6 +328,17 @@ def test_what_is_derived_from_metadata() -> None:
     assert snapshot.partition_columns == snapshot.physical_partition_columns == ("day",)
 
 
+def test_metadata_is_parsed_once_for_all_versions_that_have_it(log: LogInMemory) -> None:
+    snapshots = log.snapshots()
+    schema = snapshots.latest().schema
+    log.commit(add("file-3"))
+    assert snapshots.latest().schema is schema
+    log.commit(metadata(delta__appendOnly="true"))
+    changed = snapshots.latest()
+    assert changed.schema is not schema
+    assert changed.properties.append_only
+
+
 def test_a_long_lived_reader_forgets_what_nobody_holds(log: LogInMemory) -> None:
     # Tables of other tests are none of ours.
     before = {id(snapshot) for snapshot in _snapshots_alive()}

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from anabranch.spark.gateway.jvm_classes import JvmClasses, column_of, our_classes
+from anabranch.spark.gateway.jvm_classes import JvmClasses, column_of, split_map
 from anabranch.spark.session.delta_session import DeltaSession
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
@@ -24,7 +24,7 @@ class Driver:
         """`sessions` are the user's, by identity. Weak references let a session end when the user drops it."""
         self.jvm = jvm
         self._classes = JvmClasses(jvm)
-        self.delta: Any = our_classes(jvm)
+        self.delta: Any = jvm.delta
         """Our classes."""
         self._sessions = sessions
         self._lock = threading.Lock()
@@ -100,18 +100,12 @@ class Driver:
 
 
 def _refresh_cached(spark: SparkSession, root: str) -> None:
-    our_classes(spark._jvm).Cached.refresh(spark._jsparkSession, root)
+    spark._jvm.delta.Cached.refresh(spark._jsparkSession, root)  # type: ignore[union-attr]
 
 
 def joined(parts: Iterable[str]) -> str:
     """Texts separated by NUL, as our Java classes read them; no text may contain NUL."""
     return "\0".join(parts)
-
-
-def split_map(text: str) -> dict[str, str]:
-    """The map in a text of our Java classes, in which each key and each value ends with NUL."""
-    parts = text.split("\0")
-    return dict(zip(parts[:-1:2], parts[1::2], strict=True))
 
 
 def time_of_micros(micros: int) -> datetime.datetime:

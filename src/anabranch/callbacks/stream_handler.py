@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from anabranch.callbacks.driver import Driver, joined, split_map
+from anabranch.callbacks.driver import Driver, joined
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.table_handler import entry_of, facts_of
 from anabranch.callbacks.write_handler import CLUSTERING_OPTION
@@ -21,7 +21,7 @@ from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, table_of_entry, table_to_write
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.gateway.callback_endpoint import Answer
-from anabranch.spark.gateway.jvm_classes import joined_map
+from anabranch.spark.gateway.jvm_classes import joined_map, split_map
 from anabranch.spark.native.plan_reading import reads_table
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.delta_session import DeltaSession

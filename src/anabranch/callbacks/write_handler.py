@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 
 from anabranch.callbacks.dml_handler import StatementExecution
-from anabranch.callbacks.driver import Driver, split_map
+from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.staging_handler import STAGED_OPTION, StagingHandler
 from anabranch.callbacks.table_handler import TableFacts, bound, check_whole_table, facts_of
@@ -21,6 +21,7 @@ from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
 from anabranch.schema.enforcement import WriteApi
 from anabranch.spark.gateway.callback_endpoint import Answer
+from anabranch.spark.gateway.jvm_classes import split_map
 
 _APPEND, _OVERWRITE, _DYNAMIC = "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"
 _DYNAMIC_OPTION = "partitionOverwriteMode"

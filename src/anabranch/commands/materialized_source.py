@@ -21,11 +21,15 @@ class MaterializedSource:
 
 def materialize(source: DataFrame, *, counts: bool = True) -> MaterializedSource:
     """The source, evaluated once by the first job that reads it. Observations are completed as `cache_rows` says."""
-    level = source.storageLevel
-    if level.useMemory or level.useDisk or level.useOffHeap:
+    if _is_kept(source):
         return MaterializedSource(frame=source, cached=())
     if is_repeatable(source):
         rows = cache_rows(source, counts=counts)
         return MaterializedSource(frame=rows.frame, cached=(rows,))
     # Rows of a checkpoint are never computed again; the rows of a lost cache would be.
     return MaterializedSource(frame=source.localCheckpoint(eager=False), cached=())
+
+
+def _is_kept(frame: DataFrame) -> bool:
+    """Whether the user keeps the rows in Spark's cache."""
+    return bool(frame._jdf.storageLevel().isValid())

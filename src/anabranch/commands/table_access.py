@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Mapping
 from itertools import islice
@@ -32,6 +33,11 @@ LISTED_FILES_MAX = 100
 USER_METADATA_SETTING = "spark.databricks.delta.commitInfo.userMetadata"
 
 
+@functools.lru_cache(maxsize=256)
+def _label_of_path(path: str) -> str:
+    return str(PathIdentifier(path))
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableRef:
     """One table in one Spark session. The table need not exist yet."""
@@ -48,7 +54,7 @@ class TableRef:
     @property
     def label(self) -> str:
         """The name of the table in messages."""
-        return str(self.entry.name) if self.entry else str(PathIdentifier(self.path))
+        return str(self.entry.name) if self.entry else _label_of_path(self.path)
 
     def latest(self) -> Snapshot:
         """The newest version. Raises `NotADeltaTableError` where there is no table."""

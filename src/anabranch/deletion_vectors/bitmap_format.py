@@ -109,10 +109,10 @@ class _Cursor:
         self._advance(size)
 
     def _advance(self, size: int) -> int:
-        if size > self.remaining:
+        start, end = self._position, self._position + size
+        if end > len(self._data):
             raise MalformedBitmapError(f"it ends early: {size} more bytes are expected and {self.remaining} are left")
-        start = self._position
-        self._position += size
+        self._position = end
         return start
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -62,7 +61,7 @@ class FileSizeHistogram:
     def __post_init__(self) -> None:
         if not len(self.boundaries) == len(self.file_counts) == len(self.total_bytes) > 0:
             raise ValueError("the arrays of a histogram differ in length")
-        if self.boundaries[0] != 0 or any(low >= high for low, high in pairwise(self.boundaries)):
+        if self.boundaries[0] != 0 or sorted(set(self.boundaries)) != list(self.boundaries):
             raise ValueError("the boundaries of a histogram do not ascend from 0")
 
 

@@ -5,6 +5,7 @@ Column names are the field names of `AddFile` and `RemoveFile`. See "Add File an
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -117,19 +118,19 @@ def logical_keys_of(*tables: pa.Table) -> pa.ChunkedArray:
 
 
 def _table_of(actions: Sequence[AddFile] | Sequence[RemoveFile], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_arrays([_column(actions, field) for field in schema], schema=schema)
+    fields_of = operator.attrgetter(*schema.names)
+    columns: list[Any] = list(zip(*map(fields_of, actions), strict=True)) or [()] * len(schema)
+    arrays = []
+    for field, values in zip(schema, columns, strict=True):
+        if field.name in _MAPS:
+            items = [None if value is None else tuple(value.items()) for value in values]
+            arrays.append(pa.array(items, field.type))
+        else:
+            arrays.append(_vector_column(values) if field.name == "deletion_vector" else pa.array(values, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _column(actions: Sequence[AddFile] | Sequence[RemoveFile], field: pa.Field) -> pa.Array:
-    values = [getattr(action, field.name) for action in actions]
-    if field.name in _MAPS:
-        values = [None if value is None else tuple(value.items()) for value in values]
-    elif field.name == "deletion_vector":
-        return _vector_column(values)
-    return pa.array(values, field.type)
-
-
-def _vector_column(vectors: list[DeletionVectorDescriptor | None]) -> pa.Array:
+def _vector_column(vectors: Sequence[DeletionVectorDescriptor | None]) -> pa.Array:
     if not any(vectors):
         return pa.nulls(len(vectors), DELETION_VECTOR)
     names = [field.name for field in DELETION_VECTOR]
@@ -138,17 +139,14 @@ def _vector_column(vectors: list[DeletionVectorDescriptor | None]) -> pa.Array:
 
 
 def _rows(table: pa.Table, schema: pa.Schema) -> list[dict[str, Any]]:
-    columns = [_values(table[field.name], field.name) for field in schema]
     names = schema.names
+    columns: list[list[Any]] = []
+    for name in names:
+        column = table[name]
+        values = [None] * len(column) if column.null_count == len(column) else column.to_pylist()
+        if name in _MAPS:
+            values = [None if value is None else dict(value) for value in values]
+        elif name == "deletion_vector":
+            values = [None if value is None else DeletionVectorDescriptor(**value) for value in values]
+        columns.append(values)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _values(column: pa.ChunkedArray, name: str) -> list[Any]:
-    if column.null_count == len(column):
-        return [None] * len(column)
-    values: list[Any] = column.to_pylist()
-    if name in _MAPS:
-        return [None if value is None else dict(value) for value in values]
-    if name == "deletion_vector":
-        return [None if value is None else DeletionVectorDescriptor(**value) for value in values]
-    return values

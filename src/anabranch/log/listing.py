@@ -5,7 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from anabranch.protocol.log_paths import LOG_DIRECTORY, LogFileKind, LogPath, parse_log_path, version_prefix
+from anabranch.protocol.log_paths import (
+    CHECKPOINT_KINDS,
+    LOG_DIRECTORY,
+    LogFileKind,
+    LogPath,
+    parse_log_path,
+    version_prefix,
+)
 from anabranch.storage.log_store import LogStore, StoredFile
 
 CHECKPOINT_PARTS_MAX = 10_000
@@ -52,9 +59,9 @@ class LogListing:
     @property
     def latest_version(self) -> int | None:
         """The newest version that has a commit or a checkpoint."""
-        versions = [commit.version for commit in self.commits[-1:]] + [
-            checkpoint.version for checkpoint in self.checkpoints[-1:]
-        ]
+        versions = [self.commits[-1].version] if self.commits else []
+        if self.checkpoints:
+            versions.append(self.checkpoints[-1].version)
         return max(versions, default=None)
 
     def newest_checkpoint(self, unusable: frozenset[str] = frozenset()) -> CheckpointFiles | None:
@@ -99,13 +106,13 @@ def sort_by_kind(log_files: Iterable[LogFile], *, upto: int | None) -> LogListin
             continue
         if name.kind is LogFileKind.COMMIT:
             commits.append(CommitFile(version=name.version, file=file))
-        elif name.kind.is_checkpoint and file.size_bytes > 0:
+        elif name.kind in CHECKPOINT_KINDS and file.size_bytes > 0:
             candidates.append((name, file))
         elif name.end_version is not None and (upto is None or name.end_version <= upto):
             compactions.append(CompactedFile(first=name.version, last=name.end_version, file=file))
     return LogListing(
         commits=tuple(commits),
-        checkpoints=tuple(_complete_checkpoints(candidates)),
+        checkpoints=tuple(_complete_checkpoints(candidates)) if candidates else (),
         compactions=tuple(compactions),
     )
 

@@ -82,18 +82,19 @@ class _Reader:
             count = node["num-children"]
             if not isinstance(count, int) or not 0 <= count <= len(terms):
                 raise ValueError("a node lacks its children")
-            children = tuple(terms.pop() for _ in range(count))
+            children = tuple(terms[: -count - 1 : -1])
+            del terms[len(terms) - count :]
             terms.append(self._term(name_of(node), node, children))
         return terms
 
     def _term(self, name: str, node: dict[str, Any], children: tuple[Term, ...]) -> Term:
-        nesting = 1 + max((child.nesting for child in children), default=0)
+        nesting = 1 + max([child.nesting for child in children]) if children else 1
         plain = Term(name=name, node=node, children=children, nesting=nesting)
         if name in ("And", "Or"):
             # The planner makes a deep tree of a long list of conditions; flattened, it has one level.
             join = conjunction if name == "And" else disjunction
-            joined = join(child.predicate for child in children)
-            nesting = max(child.nesting + (child.name != name) for child in children)
+            joined = join([child.predicate for child in children])
+            nesting = max([child.nesting + (child.name != name) for child in children])
             plain = dataclasses.replace(plain, condition=joined, nesting=nesting)
         if nesting > NESTING_MAX:
             return dataclasses.replace(plain, condition=Unknown(name, plain.columns, plain.opaque))

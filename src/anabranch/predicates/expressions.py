@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql.types import DataType
@@ -188,7 +188,7 @@ class Unknown(Predicate):
 
 def conjunction(predicates: Iterable[Predicate]) -> Predicate:
     """The predicates joined by AND; TRUE for none."""
-    operands = tuple(_flattened(And, predicates))
+    operands = _flattened(And, predicates)
     if len(operands) == 1:
         return operands[0]
     return And(operands) if operands else TRUE
@@ -196,22 +196,23 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate:
 
 def disjunction(predicates: Iterable[Predicate]) -> Predicate:
     """The predicates joined by OR; FALSE for none."""
-    operands = tuple(_flattened(Or, predicates))
+    operands = _flattened(Or, predicates)
     if len(operands) == 1:
         return operands[0]
     return Or(operands) if operands else FALSE
 
 
-def nodes_of(predicate: Predicate) -> Iterator[Predicate]:
+def nodes_of(predicate: Predicate) -> list[Predicate]:
     """The predicate and everything below it."""
-    pending = [predicate]
+    nodes, pending = [], [predicate]
     while pending:
         node = pending.pop()
-        yield node
+        nodes.append(node)
         if isinstance(node, And | Or):
             pending.extend(reversed(node.operands))
         elif isinstance(node, Not):
             pending.append(node.operand)
+    return nodes
 
 
 def columns_named_by(node: Predicate) -> tuple[Column, ...]:
@@ -225,7 +226,7 @@ def columns_named_by(node: Predicate) -> tuple[Column, ...]:
 
 def references(predicate: Predicate) -> frozenset[ColumnPath]:
     """Every column the predicate reads, those of `Unknown` parts included."""
-    return frozenset(column.path for node in nodes_of(predicate) for column in columns_named_by(node))
+    return frozenset([column.path for node in nodes_of(predicate) for column in columns_named_by(node)])
 
 
 def is_exact(predicate: Predicate) -> bool:
@@ -238,12 +239,15 @@ def is_opaque(predicate: Predicate) -> bool:
     return any(isinstance(node, Unknown) and node.opaque for node in nodes_of(predicate))
 
 
-def _flattened(kind: type[And | Or], predicates: Iterable[Predicate]) -> Iterator[Predicate]:
+def _flattened(kind: type[And | Or], predicates: Iterable[Predicate]) -> tuple[Predicate, ...]:
+    operands: list[Predicate] = []
+    neutral = TRUE if kind is And else FALSE
     for predicate in predicates:
         if isinstance(predicate, kind):
-            yield from predicate.operands
-        elif predicate != (TRUE if kind is And else FALSE):
-            yield predicate
+            operands += predicate.operands
+        elif predicate != neutral:
+            operands.append(predicate)
+    return tuple(operands)
 
 
 def column_text(path: ColumnPath) -> str:

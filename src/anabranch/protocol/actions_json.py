@@ -238,7 +238,7 @@ def encode_actions(actions: Iterable[Action]) -> bytes:
 
     "In-Commit Timestamps" requires `commitInfo` to be first; the caller sees to that.
     """
-    return b"".join(encode_action(action) + b"\n" for action in actions)
+    return b"".join([encode_action(action) + b"\n" for action in actions])
 
 
 def _lines(data: bytes) -> Iterator[bytes]:

@@ -21,8 +21,8 @@ from anabranch.protocol.log_paths import LOG_DIRECTORY, SIDECAR_DIRECTORY
 PATH_CHARACTERS_MAX: Final = 8192
 """Twice the limit of any file system."""
 
-_KEPT: Final = frozenset("-_.!~*'():@&=+$,;/")
-"""ASCII characters besides letters and digits that Java's `URI` does not encode in a path."""
+_NOT_KEPT: Final = re.compile(r"[^A-Za-z0-9\-_.!~*'():@&=+$,;/]")
+"""Characters other than those of ASCII that Java's `URI` does not encode in a path."""
 _ENCODED_CATEGORIES: Final = frozenset({"Cc", "Zs", "Zl", "Zp"})
 """Beyond ASCII, Java encodes only controls and spaces."""
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
@@ -67,7 +67,7 @@ def encode_path(plain: str) -> str:
     stay. A colon in the first segment is encoded, since what precedes it would be read as a scheme.
     """
     first, slash, rest = plain.partition("/")
-    return "".join(map(_encode_character, first)).replace(":", "%3A") + slash + "".join(map(_encode_character, rest))
+    return _encode(first).replace(":", "%3A") + slash + _encode(rest)
 
 
 def decode_path(uri: str, *, table_root: str, allowed_prefixes: Collection[str] = ()) -> str:
@@ -245,12 +245,15 @@ def _canonical_scheme(scheme: str) -> str:
     return _SAME_SCHEMES.get(scheme, scheme)
 
 
-def _encode_character(character: str) -> str:
-    if character < "\x80":
-        kept = character.isalnum() or character in _KEPT
-    else:
-        kept = unicodedata.category(character) not in _ENCODED_CATEGORIES
-    return character if kept else "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))
+def _encode(text: str) -> str:
+    return _NOT_KEPT.sub(_encode_character, text)
+
+
+def _encode_character(match: re.Match[str]) -> str:
+    character = match[0]
+    if character >= "\x80" and unicodedata.category(character) not in _ENCODED_CATEGORIES:
+        return character
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))
 
 
 # Partition directories as Hive and Spark name them: `day=2024-01-01/kind=a%2Fb`.

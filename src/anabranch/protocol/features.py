@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
@@ -219,6 +220,8 @@ _UNIMPLEMENTED: Final[dict[str, str]] = {
 
 FEATURES: Final[dict[str, Feature]] = {row.name: row for row in _ROWS}
 FEATURES_BY_LOWER_NAME: Final[dict[str, Feature]] = {row.name.lower(): row for row in _ROWS}
+_READABLE: Final = frozenset(row.name for row in _ROWS if row.readable)
+_WRITABLE: Final = frozenset(row.name for row in _ROWS if row.writable)
 """Delta stores `delta.feature.<name>` in lower case."""
 
 
@@ -242,7 +245,8 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
 
 def supported(protocol: Protocol, feature: str) -> bool:
     """Whether the protocol supports the feature. See "Supported Features"."""
-    return feature in supported_features(protocol)
+    listed = feature in (protocol.reader_features or ()) or feature in (protocol.writer_features or ())
+    return listed or feature in _implied(protocol.min_reader_version, protocol.min_writer_version)
 
 
 def active(protocol: Protocol, feature: str, *, properties: TableProperties, schema: StructType = _NO_COLUMNS) -> bool:
@@ -266,15 +270,16 @@ def check_writable(protocol: Protocol, *, table: str) -> None:
     _check_features(protocol, supported_features(protocol), table, "write")
 
 
-def _implied(reader_version: int, writer_version: int) -> set[str]:
+@functools.lru_cache(maxsize=64)
+def _implied(reader_version: int, writer_version: int) -> frozenset[str]:
     """The legacy features that these versions imply; versions that list features imply none."""
-    return {
+    return frozenset(
         row.name
         for row in FEATURES.values()
         if row.legacy_writer is not None
         and row.legacy_writer <= writer_version < WRITER_VERSION_MAX
         and row.reader_version <= reader_version < READER_VERSION_MAX
-    }
+    )
 
 
 def _reader_features(protocol: Protocol) -> Iterable[str]:
@@ -310,15 +315,9 @@ def _writer_fault(protocol: Protocol) -> str:
 
 
 def _check_features(protocol: Protocol, names: Iterable[str], table: str, access: Literal["read", "write"]) -> None:
-    missing = tuple(sorted(name for name in names if not _is_implemented(FEATURES.get(name), access)))
+    missing = tuple(sorted(set(names) - (_READABLE if access == "read" else _WRITABLE)))
     if missing:
         raise _unsupported(protocol, table, access, missing, "")
-
-
-def _is_implemented(row: Feature | None, access: Literal["read", "write"]) -> bool:
-    if row is None:
-        return False
-    return row.readable if access == "read" else row.writable
 
 
 def _unsupported(

@@ -25,9 +25,14 @@ def compat_property(version: int) -> str:
     return f"delta.enableIcebergCompatV{version}"
 
 
+_VERSION_OF_PROPERTY: Final = {compat_property(version): version for version in COMPAT_VERSIONS}
+"""Each is off where it is not set."""
+
+
 def compat_versions(properties: TableProperties) -> tuple[int, ...]:
     """The versions that are on; more than one is a mistake."""
-    return tuple(version for version in COMPAT_VERSIONS if properties.value(compat_property(version)))
+    names = _VERSION_OF_PROPERTY.keys() & properties.configuration.keys()
+    return tuple(sorted([_VERSION_OF_PROPERTY[name] for name in names if properties.value(name)])) if names else ()
 
 
 def stores_partition_columns(properties: TableProperties) -> bool:

@@ -29,10 +29,12 @@ class LogFileKind(enum.Enum):
 
     @property
     def is_checkpoint(self) -> bool:
-        return self in _CHECKPOINTS
+        return self in CHECKPOINT_KINDS
 
 
-_CHECKPOINTS = frozenset({LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.MULTI_PART_CHECKPOINT, LogFileKind.V2_CHECKPOINT})
+CHECKPOINT_KINDS = frozenset(
+    {LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.MULTI_PART_CHECKPOINT, LogFileKind.V2_CHECKPOINT}
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

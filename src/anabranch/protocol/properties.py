@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, cast
 
@@ -216,6 +217,7 @@ class TableProperties:
         }
 
 
+@functools.lru_cache(maxsize=256)
 def parse_property(row: PropertyRow, text: str) -> Any:
     """The value of a property. Raises `InvalidPropertyError`."""
     try:

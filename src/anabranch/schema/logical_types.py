@@ -50,9 +50,14 @@ class LengthLimit:
         return f"{'char' if self.padded else 'varchar'}({self.length})"
 
 
+_MAY_HOLD_CHAR_VARCHAR = (CharType, VarcharType, ArrayType, MapType, StructType)
+
+
 def without_char_varchar(schema: StructType) -> StructType:
     """`schema` with char and varchar as strings that carry their declared type, as tables store them."""
-    return StructType([_as_string_field(field) for field in schema.fields])
+    return StructType(
+        [_as_string_field(f) if isinstance(f.dataType, _MAY_HOLD_CHAR_VARCHAR) else f for f in schema.fields]
+    )
 
 
 def length_limits(schema: StructType) -> list[LengthLimit]:
@@ -168,6 +173,8 @@ def check_storable(schema: StructType, *, table: str) -> None:
     """Refuse to write data files for a schema with intervals, or with void that cannot be left out."""
     check_no_intervals(schema, table=table)
     for path, field in walk(schema):
+        if not isinstance(field.dataType, ArrayType | MapType | StructType):
+            continue
         if _holds_void(field.dataType):
             raise VoidWriteError(table=table, column=quoted(path), reason="has void inside an array or a map")
         if isinstance(field.dataType, StructType) and _is_all_void(field.dataType):
@@ -178,16 +185,16 @@ def check_storable(schema: StructType, *, table: str) -> None:
 
 def check_no_intervals(schema: StructType, *, table: str) -> None:
     """Refuse to write rows into a table with intervals. Raises `IntervalWriteError`."""
-    intervals = tuple(quoted(path) for path, field in walk(schema) if _holds_interval(field.dataType))
+    intervals = [quoted(path) for path, field in walk(schema) if _holds_interval(field.dataType)]
     if intervals:
-        raise IntervalWriteError(table=table, columns=intervals)
+        raise IntervalWriteError(table=table, columns=tuple(intervals))
 
 
 def _holds_interval(data_type: DataType) -> bool:
     """Whether the type is an interval, or an array or a map with one. Fields of structs are checked separately."""
-    if isinstance(data_type, StructType):
-        return False
-    return contains_type(data_type, DayTimeIntervalType) or contains_type(data_type, YearMonthIntervalType)
+    if not isinstance(data_type, ArrayType | MapType):
+        return isinstance(data_type, DayTimeIntervalType | YearMonthIntervalType)
+    return contains_type(data_type, (DayTimeIntervalType, YearMonthIntervalType))
 
 
 def _holds_void(data_type: DataType) -> bool:

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 FieldPath: TypeAlias = tuple[str, ...]
+
+fold: Final = str.lower
+"""The function for names as they compare when case does not matter (as Java's `toLowerCase(Locale.ROOT)`)."""
 
 _PLAIN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 ELEMENT = "element"
 KEY = "key"
 VALUE = "value"
+_NESTED = (StructType, ArrayType, MapType)
 
 
 def walk(schema: StructType) -> Iterator[tuple[FieldPath, StructField]]:
     """Every struct field, parents before children, in schema order."""
-    yield from _walk(schema, ())
+    fields: list[tuple[FieldPath, StructField]] = []
+    _add_fields(schema, (), fields)
+    return iter(fields)
 
 
 def transform(schema: StructType, change: Callable[[FieldPath, StructField], StructField]) -> StructType:
@@ -80,26 +86,23 @@ def positions(struct: StructType) -> dict[str, int]:
     return {fold(struct.names[index]): index for index in range(len(struct.names) - 1, -1, -1)}
 
 
-def fold(name: str) -> str:
-    """`name` as it compares when case does not matter (as Java's `toLowerCase(Locale.ROOT)`)."""
-    return name.lower()
-
-
 def quoted(path: Iterable[str]) -> str:
     """`path` as SQL writes it, with backticks only where Spark puts them."""
     return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in path)
 
 
-def _walk(data_type: DataType, path: FieldPath) -> Iterator[tuple[FieldPath, StructField]]:
+def _add_fields(data_type: DataType, path: FieldPath, fields: list[tuple[FieldPath, StructField]]) -> None:
     if isinstance(data_type, StructType):
         for field in data_type.fields:
-            yield (*path, field.name), field
-            yield from _walk(field.dataType, (*path, field.name))
+            field_path = (*path, field.name)
+            fields.append((field_path, field))
+            if isinstance(field.dataType, _NESTED):
+                _add_fields(field.dataType, field_path, fields)
     elif isinstance(data_type, ArrayType):
-        yield from _walk(data_type.elementType, (*path, ELEMENT))
+        _add_fields(data_type.elementType, (*path, ELEMENT), fields)
     elif isinstance(data_type, MapType):
-        yield from _walk(data_type.keyType, (*path, KEY))
-        yield from _walk(data_type.valueType, (*path, VALUE))
+        _add_fields(data_type.keyType, (*path, KEY), fields)
+        _add_fields(data_type.valueType, (*path, VALUE), fields)
 
 
 def _transform_struct(
@@ -108,7 +111,9 @@ def _transform_struct(
     fields = []
     for field in struct.fields:
         field_path = (*path, field.name)
-        inner = _transform(field.dataType, field_path, change)
+        inner = field.dataType
+        if isinstance(inner, _NESTED):
+            inner = _transform(inner, field_path, change)
         fields.append(change(field_path, StructField(field.name, inner, field.nullable, dict(field.metadata))))
     return StructType(fields)
 
@@ -181,8 +186,8 @@ def with_comments_only(schema: StructType) -> StructType:
     return as_nullable(transform(schema, comment_only))
 
 
-def contains_type(data_type: DataType, kind: type[DataType]) -> bool:
-    """Whether `data_type` is a `kind`, or contains one at any level."""
+def contains_type(data_type: DataType, kind: type[DataType] | tuple[type[DataType], ...]) -> bool:
+    """Whether `data_type` is of a `kind`, or contains one that is, at any level."""
     if isinstance(data_type, StructType):
         return any(contains_type(field.dataType, kind) for field in data_type.fields)
     if isinstance(data_type, ArrayType):

@@ -21,6 +21,16 @@ from anabranch.schema.type_widening import check_type_changes
 from anabranch.snapshot.live_files import LiveFiles
 from anabranch.snapshot.reconciliation import Tombstones
 
+_OF_METADATA = (
+    "properties",
+    "schema",
+    "column_mapping_mode",
+    "partition_columns",
+    "physical_partition_columns",
+    "physical_schema",
+)
+"""The properties of a snapshot that are derived from its metadata alone."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Snapshot:
@@ -89,6 +99,13 @@ class Snapshot:
             partition_columns=self.physical_partition_columns,
             generated=generated_partitions(self.schema, self.partition_columns, self.column_mapping_mode),
         )
+
+    def with_parsed_metadata(self, earlier: Snapshot) -> Snapshot:
+        """This snapshot, with what `earlier` has parsed of the metadata, if it has the same."""
+        if earlier.metadata is self.metadata:
+            parsed = vars(earlier)
+            vars(self).update({name: parsed[name] for name in _OF_METADATA if name in parsed})
+        return self
 
     def tombstones(self, *, after_ms: int | None = None) -> pa.Table:
         """Removed files as in `TOMBSTONE_SCHEMA`; with `after_ms` only those removed later. Read at first use."""

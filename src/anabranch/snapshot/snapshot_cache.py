@@ -123,15 +123,13 @@ class SnapshotCache:
     def _refreshed(self, cached: Snapshot) -> Snapshot | None:
         """`cached` or a later version; None where the log does not continue it."""
         listing = list_log(self._store, first=cached.version, upto=None)
-        if _version_file(listing, cached.version) != cached.segment.version_file:
+        if _first_file(listing, cached.version) != cached.segment.version_file:
             # The file of a version never changes. The table was dropped and created again, or its log cleaned up.
             return None
-        new = tuple(commit for commit in listing.commits if commit.version > cached.version)
-        if not new and (listing.latest_version or 0) <= cached.version:
-            return self._without_expired(cached)
-        if [commit.version for commit in new] != list(range(cached.version + 1, cached.version + 1 + len(new))):
-            return None
+        new = listing.commits if cached.segment.version_file is None else listing.commits[1:]
         if not new:
+            return self._without_expired(cached) if (listing.latest_version or 0) <= cached.version else None
+        if [commit.version for commit in new] != list(range(cached.version + 1, cached.version + 1 + len(new))):
             return None
         try:
             return self._advanced(cached, new)
@@ -143,7 +141,7 @@ class SnapshotCache:
         segment = dataclasses.replace(
             base.segment, version=new[-1].version, commits=(*base.segment.commits, *new), version_file=new[-1].file
         )
-        return self._snapshot(segment, state)
+        return self._snapshot(segment, state).with_parsed_metadata(base)
 
     def _advanced_from_cache(self, version: int) -> Snapshot | None:
         """The snapshot of `version`, if commits lead to it from a cached version; None otherwise."""
@@ -214,6 +212,8 @@ class SnapshotCache:
     def _retained(self, state: TableState, properties: TableProperties) -> MappingProxyType[str, SetTransaction]:
         """The transactions within `delta.setTransactionRetentionDuration`; those without a time are kept."""
         transactions = state.set_transactions
+        if not transactions:
+            return MappingProxyType({})
         retention_ms = properties.set_transaction_retention_ms
         if retention_ms is None:
             return MappingProxyType(dict(transactions))
@@ -228,6 +228,8 @@ class SnapshotCache:
 
     def _without_expired(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot without the application ids that have expired since it was read."""
+        if not snapshot.set_transactions:
+            return snapshot
         retained = self._retained(state_of(snapshot), snapshot.properties)
         if len(retained) == len(snapshot.set_transactions):
             return snapshot
@@ -263,5 +265,7 @@ def state_of(snapshot: Snapshot) -> TableState:
     )
 
 
-def _version_file(listing: LogListing, version: int) -> object:
-    return next((commit.file for commit in listing.commits if commit.version == version), None)
+def _first_file(listing: LogListing, version: int) -> object:
+    """The file of the first commit of a listing, if that is the commit of this version."""
+    first = listing.commits[0] if listing.commits else None
+    return first.file if first is not None and first.version == version else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from anabranch.errors.environment import PathOutsideTableError
@@ -52,6 +53,7 @@ def sort_key(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
+@functools.lru_cache(maxsize=256)
 def _fault(path: str) -> str | None:
     if path == "":
         return "is empty"

@@ -18,6 +18,8 @@ ACTION_COLUMN = "__anabranch_action"
 MATCHED BY SOURCE."""
 LEFT_ALONE = -1
 """The action of a matched row to which no clause applies."""
+APPLIED = f"{ACTION_COLUMN} <> {LEFT_ALONE}"
+"""The condition, as SQL, on rows to which a clause applies."""
 POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 _IN_SOURCE = "__anabranch_in_source"
 _DECIDED = "__anabranch_decided"
@@ -47,7 +49,7 @@ class MergeJoin:
     def changed(self, rows: DataFrame) -> DataFrame:
         """The rows to which a clause applies, with their positions; a row that is matched twice may be there twice."""
         decided = self.decided(rows, {}, keeps=())
-        return decided.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
+        return decided.where(APPLIED)
 
     def matched(self, rows: DataFrame, *, keeps: Sequence[str] = ()) -> DataFrame:
         """The matched rows, each once, with their positions and the columns `keeps`."""
@@ -113,11 +115,11 @@ def _values_of(rows: DataFrame) -> Callable[[str], Column]:
 
 def _first(conditions: Sequence[Column | str | None], *, start: int, otherwise: int | None) -> Column:
     """The number of the first condition that is true."""
-    chosen = F.lit(otherwise).cast("int")
-    for index in range(len(conditions) - 1, -1, -1):
-        condition = conditions[index]
-        number = F.lit(start + index)
-        chosen = number if condition is None else F.when(as_column(condition), number).otherwise(chosen)
+    unconditional = next((index for index, condition in enumerate(conditions) if condition is None), None)
+    chosen = F.lit(otherwise).cast("int") if unconditional is None else F.lit(start + unconditional)
+    before = [condition for condition in conditions[:unconditional] if condition is not None]
+    for index in range(len(before) - 1, -1, -1):
+        chosen = F.when(as_column(before[index]), F.lit(start + index)).otherwise(chosen)
     return chosen
 
 
@@ -131,12 +133,13 @@ def _computed(
     otherwise: bool = False,
 ) -> list[Column]:
     """The outputs of the clause that applies; with `otherwise`, outputs that another clause has computed stay."""
-    chosen = {number: values[number].outputs(current) for number in actions if number in values}
+    chosen = {number: values[number].outputs(current, outputs) for number in actions if number in values}
+    applies = {number: F.expr(f"{action} = {number}") for number in chosen}
+    nothing = F.lit(None)
     columns = []
     for index, name in enumerate(outputs):
-        value = F.col(output_name(index)) if otherwise else F.lit(None)
+        value = F.col(output_name(index)) if otherwise else nothing
         for number in reversed(chosen):
-            of_clause = chosen[number].get(name, F.lit(None))
-            value = F.when(F.col(action) == number, of_clause).otherwise(value)
+            value = F.when(applies[number], chosen[number].get(name, nothing)).otherwise(value)
         columns.append(value.alias(output_name(index)))
     return columns

@@ -69,8 +69,9 @@ class MergePlan:
             "notMatchedBySourcePredicates": _logged(self.statement.not_matched_by_source, self.not_matched_by_source),
         }
 
-    def join(self, num_source_rows: int, settings: Mapping[str, str]) -> MergeJoin:
-        """The join of the table and the source."""
+    def join(self, num_source_rows: int) -> MergeJoin:
+        """The join of the table and the source; the session can forbid to broadcast the source, as for any join."""
+        threshold = self.table.session.setting("spark.sql.autoBroadcastJoinThreshold") or ""
         conditions = MergeConditions(
             on=self.on.condition,
             matched=[_as_column(condition) for condition in self.matched],
@@ -81,7 +82,7 @@ class MergePlan:
             self.source,
             conditions,
             alias=self.statement.alias,
-            source_is_small=is_small(self.source, num_source_rows, settings),
+            source_is_small=not threshold.strip().startswith("-") and is_small(self.source, num_source_rows),
         )
 
     def matched_predicate(self, facts: SourceFacts) -> Predicate:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.dml.change_data import records_changes
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
-from anabranch.commands.merge.merge_join import ACTION_COLUMN, LEFT_ALONE, POSITION, MergeJoin
+from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, LEFT_ALONE, POSITION, MergeJoin
 from anabranch.commands.merge.merge_plan import MergePlan
 from anabranch.commands.merge.merge_source import SourceFacts
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
@@ -49,7 +49,7 @@ class MergeRun:
     @classmethod
     def of(cls, plan: MergePlan, target: TargetRows, facts: SourceFacts) -> MergeRun:
         """Plan the join for a source of which these facts are known."""
-        join = plan.join(facts.num_rows, plan.table.session.all_settings())
+        join = plan.join(facts.num_rows)
         predicate = plan.changed_predicate(facts)
         candidates = target.candidates(predicate)
         return cls(plan=plan, target=target, facts=facts, join=join, predicate=predicate, candidates=candidates)
@@ -187,7 +187,7 @@ def _no_counts() -> dict[str, int]:
 
 def _ambiguity(frame: DataFrame, read: ReadFiles, run: MergeRun) -> AmbiguousMergeError:
     """The error that shows a row which several rows of the source would change, by the columns of the condition."""
-    applied = frame.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
+    applied = frame.where(APPLIED)
     twice = applied.groupBy(*POSITION).count().where("`count` > 1").limit(1).collect()
     assert twice, "rows were counted twice"
     file_id, position = int(twice[0][0]), int(twice[0][1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -41,22 +41,18 @@ def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Se
     """Count the rows and find the bounds of the keys. This job evaluates the source."""
     bounded = [key for key in keys if _encoded(key.source, key.data_type) is not None]
     values = [_encoded(key.source, key.data_type) for key in bounded]
-    row_number = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_OF_PARTITION))
-    encoded = source.select(
-        F.lit(1).alias("one"),
-        row_number.alias("row_number"),
-        *(value.alias(f"k{i}") for i, value in enumerate(values) if value is not None),
-    )
-    aggregates = [F.count("one").alias("rows")]
+    row_number = F.expr(f"monotonically_increasing_id() & {_ROW_OF_PARTITION} AS number")
+    encoded = source.select(row_number, *(value.alias(f"k{i}") for i, value in enumerate(values) if value is not None))
+    aggregates = ["count(number) AS num_rows"]
     for i in range(len(bounded)):
         aggregates += [
-            F.count(f"k{i}").alias(f"count{i}"),
-            F.min(f"k{i}").alias(f"min{i}"),
-            F.max(f"k{i}").alias(f"max{i}"),
-            F.collect_set(F.when(F.col("row_number") < VALUES_MAX, F.col(f"k{i}"))).alias(f"values{i}"),
+            f"count(k{i}) AS count{i}",
+            f"min(k{i}) AS min{i}",
+            f"max(k{i}) AS max{i}",
+            f"collect_set(CASE WHEN number < {VALUES_MAX} THEN k{i} END) AS values{i}",
         ]
-    row = encoded.agg(*aggregates).collect()[0].asDict()
-    num_rows = int(row["rows"])
+    row = encoded.selectExpr(*aggregates).collect()[0].asDict()
+    num_rows = int(row["num_rows"])
     if num_rows == 0:
         return SourceFacts(num_rows=0, bounds=(), matches_nothing=True)
     bounds: list[Column] = []
@@ -111,11 +107,8 @@ def _literal(value: int | str | Decimal, key: JoinKey) -> Column:
     return F.lit(value)
 
 
-def is_small(source: DataFrame, num_rows: int, settings: Mapping[str, str]) -> bool:
-    """Whether the source may be broadcast. The session can forbid it, as for any join."""
-    threshold = settings.get("spark.sql.autoBroadcastJoinThreshold", "10485760").strip()
-    if threshold.startswith("-"):
-        return False
+def is_small(source: DataFrame, num_rows: int) -> bool:
+    """Whether the source is small enough to be broadcast."""
     width = sum(_width(field.dataType) for field in source.schema.fields)
     return num_rows * width <= BROADCAST_BYTES_MAX
 

@@ -47,10 +47,10 @@ class ClauseValues:
     sets: frozenset[str]
     """The columns that the clause sets explicitly."""
 
-    def outputs(self, current: Current) -> dict[str, Column]:
-        """The values, and for each column that is set a flag, named by `set_flag`."""
-        values = self.columns(current)
-        return {**values, **{set_flag(name): F.lit(True) for name in self.sets}}
+    def outputs(self, current: Current, names: Sequence[str]) -> dict[str, Column]:
+        """The values, and of the flags among `names`, which `set_flag` makes, those of the columns that are set."""
+        flags = {set_flag(name) for name in self.sets}.intersection(names)
+        return {**self.columns(current), **(dict.fromkeys(flags, F.lit(True)) if flags else {})}
 
 
 def set_flag(name: str) -> str:

@@ -19,7 +19,7 @@ from anabranch.commands.dml.change_data import files_show_changes, records_chang
 from anabranch.commands.dml.identity_high_water import with_moved_marks
 from anabranch.commands.dml.row_deletion import Replacement, RowChanges, delete_rows, replace_rows
 from anabranch.commands.dml.statement import uses_vectors
-from anabranch.commands.merge.merge_join import ACTION_COLUMN, LEFT_ALONE, POSITION
+from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, POSITION
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun
 from anabranch.commands.merge.merge_values import OutputColumns, set_flag
 from anabranch.errors.constraints import GeneratedColumnMismatchError
@@ -89,7 +89,7 @@ def _changed_rows(run: MergeRun, marked: MarkedRows) -> DataFrame | None:
         keeps = [*(run.snapshot.schema.fieldNames() if run.keeps_old_values else ()), *run.id_columns]
         rows = run.target.read(files).frame
         frame = run.join.decided(rows, plan.updates, keeps=keeps, outputs=plan.outputs.names)
-    return frame.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
+    return frame.where(APPLIED)
 
 
 def _replacement(run: MergeRun, marked: MarkedRows) -> Replacement:
@@ -109,11 +109,11 @@ def _rows_to_write(run: MergeRun, marked: MarkedRows, changed: DataFrame | None)
     plan = run.plan
     frames = {}
     if changed is not None and marked.num_updated:
-        frames[UPDATE_POSTIMAGE] = changed.where(F.col(ACTION_COLUMN).isin(sorted(plan.updates)))
+        frames[UPDATE_POSTIMAGE] = changed.where(f"{ACTION_COLUMN} IN ({', '.join(map(str, sorted(plan.updates)))})")
     if run.has_new_rows:
         matched = None
         if marked.frame is not None and marked.matched:
-            matched = marked.frame.where(F.col(ACTION_COLUMN) < len(run.statement.matched))
+            matched = marked.frame.where(f"{ACTION_COLUMN} < {len(run.statement.matched)}")
         frames[INSERT] = run.join.inserted(matched, plan.inserts, plan.outputs.names)
     return frames
 
@@ -185,22 +185,32 @@ def _write_rows(
 def _union(
     frames: Mapping[str, DataFrame], outputs: OutputColumns, added: Sequence[str], tracking: RowTrackingColumns | None
 ) -> DataFrame:
-    """The rows of all frames, with the outputs and the added columns; new rows have no row id yet."""
-    columns = [*outputs.columns, *added, _NEW_ROW]
-    ids = [] if tracking is None else [tracking.row_id]
+    """The rows of all frames, with the outputs and the added columns; new rows have no row id yet.
+
+    Outputs for the table's columns have the names of these.
+    """
+    columns = [f"{outputs.at(field.name)} AS {quote(field.name)}" for field in outputs.plain]
+    columns += _checked_outputs(outputs)
     first, *others = (
-        frame.withColumns(
-            {
-                CHANGE_TYPE: F.lit(change),
-                _NEW_ROW: F.lit(change == INSERT),
-                **{name: F.lit(None).cast("bigint") for name in ids if change == INSERT},
-            }
-        ).select(*map(quote, columns))
+        frame.selectExpr(*columns, *(_added(name, change, tracking) for name in (*added, _NEW_ROW)))
         for change, frame in frames.items()
     )
     for other in others:
-        first = first.unionByName(other)
+        first = first.union(other)
     return first
+
+
+def _added(name: str, change: str, tracking: RowTrackingColumns | None) -> str:
+    """An added column of rows with this type of change, as SQL."""
+    if tracking is not None and name == tracking.row_id:
+        return f"CAST(NULL AS BIGINT) AS {quote(name)}" if change == INSERT else quote(name)
+    value = f"'{change}'" if name == CHANGE_TYPE else str(change == INSERT)
+    return f"{value} AS {quote(name)}"
+
+
+def _checked_outputs(outputs: OutputColumns) -> list[str]:
+    """The names in a frame of explicit values of generated columns, and of the flags that say where they are set."""
+    return [outputs.at(name) for field in outputs.explicit for name in (field.name, set_flag(field.name))]
 
 
 def _conformed(run: MergeRun, rows: DataFrame, added: Sequence[str]) -> tuple[DataFrame, WritePlan]:
@@ -208,12 +218,8 @@ def _conformed(run: MergeRun, rows: DataFrame, added: Sequence[str]) -> tuple[Da
     outputs, target = run.plan.outputs, run.plan.target
     data = StructType(list(outputs.plain))
     plan = run.plan.planner.plan_rows(data, target.metadata, has_new_rows=run.has_new_rows)
-    keep = [outputs.at(name) for field in outputs.explicit for name in (field.name, set_flag(field.name))]
-    keep += added
-    renamed = rows.select(
-        *(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *map(quote, keep), _NEW_ROW
-    )
-    return conform(renamed, plan, table=run.table.label, keep=keep, new_rows=_NEW_ROW), plan
+    keep = [*_checked_outputs(outputs), *added]
+    return conform(rows, plan, table=run.table.label, keep=keep, new_rows=_NEW_ROW), plan
 
 
 def _together(rows: DataFrame, partition_columns: Sequence[str], rows_max: int) -> DataFrame:

@@ -49,9 +49,8 @@ def named(frame: DataFrame, names: RowNames) -> DataFrame:
     if isinstance(names, str):
         return frame.alias(names)
     jvm: Any = frame.sparkSession._jvm
-    session: Any = frame.sparkSession._jsparkSession
-    plan = jvm.delta.Plans.under(frame._jdf.logicalPlan(), names.attributes, names.metadata)
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), frame.sparkSession)
+    rows = jvm.delta.Plans.named(frame._jdf, names.attributes, names.metadata)
+    return DataFrame(rows, frame.sparkSession)
 
 
 def named_again(frame: DataFrame, names: RowNames) -> DataFrame:

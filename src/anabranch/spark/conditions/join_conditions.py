@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import StructType
 
 from anabranch.errors.dml import NonDeterministicConditionError, SubqueryInConditionError
@@ -22,8 +23,8 @@ from anabranch.schema.paths import fold
 from anabranch.spark.conditions.column_names import RowNames, metadata_columns
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import fix_clock
-from anabranch.spark.conditions.user_condition import empty_frame, passed_filters, reads_clock, text_of
-from anabranch.spark.gateway.jvm_classes import JvmClasses
+from anabranch.spark.conditions.user_condition import empty_frame, passed_filters, text_of
+from anabranch.spark.gateway.jvm_classes import column_of
 from anabranch.spark.gateway.jvm_time_zones import session_zone
 
 
@@ -93,8 +94,12 @@ class JoinScope:
     def frame(self, scope: Scope) -> DataFrame:
         """A frame with the columns that a condition of the scope may name."""
         if scope is Scope.BOTH:
-            return self.target.join(self.source)
+            return self._pairs
         return self.source if scope is Scope.SOURCE else self.target
+
+    @functools.cached_property
+    def _pairs(self) -> DataFrame:
+        return self.target.join(self.source)
 
     def with_fixed_clock(self, value: Column | str) -> Column | str:
         """`value`, with literals for its clock functions where it is text."""
@@ -118,27 +123,26 @@ class JoinScope:
         text = text_of(condition)
         facts = {"table": self._table, "clause": clause, "expression": text}
         filtered = self.frame(scope).where(timed)
-        resolved = filtered._jdf.queryExecution().analyzed().condition()
-        jvm: Any = self._spark.sparkContext._jvm
-        if jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(resolved):
+        jvm: Any = self._spark._jvm
+        resolved = jvm.delta.JoinCondition(filtered._jdf, self.target._jdf, not isinstance(condition, str))
+        described = json.loads(resolved.facts())
+        if described["subquery"]:
             raise SubqueryInConditionError(**facts)
-        if not resolved.deterministic():
+        if not described["deterministic"]:
             raise NonDeterministicConditionError(**facts)
-        shown = text if isinstance(condition, str) else str(resolved.sql())
-        target = self.target._jdf.queryExecution().analyzed().outputSet()
-        references = _elements(resolved.references().toSeq())
-        columns = tuple(str(column.name()) for column in references if target.contains(column))
-        if reads_clock(resolved):
+        shown = text if isinstance(condition, str) else described["sql"]
+        columns = tuple(described["columns"])
+        if described["clock"]:
             # Clock functions of a Column are not replaced: their values change.
             return JoinCondition(condition=timed, text=shown, repeatable=False, target_columns=columns)
-        parts = [_Part.of(conjunct, target) for conjunct in _conjuncts(resolved)]
-        to_column = JvmClasses(jvm).ExpressionUtils.column
         return JoinCondition(
             condition=timed,
             text=shown,
             repeatable=self._repeatable,
-            of_target=tuple(_column(to_column(part.whole)) for part in parts if part.is_of_target),
-            keys=tuple(part.key(to_column) for part in parts if part.is_key),
+            of_target=tuple(
+                column_of(resolved.column(part["target"])) for part in described["parts"] if "source" not in part
+            ),
+            keys=tuple(_key(resolved, part) for part in described["parts"] if "source" in part),
             target_columns=columns,
         )
 
@@ -149,63 +153,20 @@ class JoinScope:
         frame = self.target
         for condition in conditions:
             frame = frame.where(condition)
-        return self._names.of(conjunction(passed_filters(self._spark, frame._jdf.queryExecution().optimizedPlan())))
+        return self._names.of(conjunction(passed_filters(frame)))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Part:
-    """One conjunct of a condition, as an expression of the JVM's."""
-
-    whole: Any
-    is_of_target: bool
-    target: Any = None
-    source: Any = None
-
-    @classmethod
-    def of(cls, whole: Any, target: Any) -> _Part:
-        if whole.references().subsetOf(target):
-            return cls(whole=whole, is_of_target=True)
-        if str(whole.nodeName()) in ("EqualTo", "EqualNullSafe"):
-            for ours, theirs in ((whole.left(), whole.right()), (whole.right(), whole.left())):
-                one_side = not ours.references().isEmpty() and ours.references().subsetOf(target)
-                other_side = theirs.references().intersect(target).isEmpty()
-                if one_side and other_side:
-                    return cls(whole=whole, is_of_target=False, target=ours, source=theirs)
-        return cls(whole=whole, is_of_target=False)
-
-    @property
-    def is_key(self) -> bool:
-        return self.target is not None
-
-    def key(self, to_column: Any) -> JoinKey:
-        is_column = str(self.target.nodeName()) == "AttributeReference"
-        types = {str(side.dataType().catalogString()) for side in (self.target, self.source)}
-        return JoinKey(
-            target=_column(to_column(self.target)),
-            source=_column(to_column(self.source)),
-            data_type=types.pop() if len(types) == 1 else "",
-            null_safe=str(self.whole.nodeName()) == "EqualNullSafe",
-            column=str(self.target.name()) if is_column else None,
-        )
+def _key(resolved: Any, part: Mapping[str, Any]) -> JoinKey:
+    """The key that a part of a `JoinCondition` of ours in the JVM describes."""
+    return JoinKey(
+        target=column_of(resolved.column(part["target"])),
+        source=column_of(resolved.column(part["source"])),
+        data_type=part["type"],
+        null_safe=part["nullSafe"],
+        column=part["column"],
+    )
 
 
 def _subqueries(frame: DataFrame) -> int:
-    return int(frame._jdf.queryExecution().analyzed().subqueriesAll().size())
-
-
-def _conjuncts(condition: Any) -> Iterator[Any]:
-    pending = [condition]
-    while pending:
-        node = pending.pop()
-        if str(node.nodeName()) == "And":
-            pending += [node.right(), node.left()]
-        else:
-            yield node
-
-
-def _elements(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(index) for index in range(sequence.size()))
-
-
-def _column(jvm_column: Any) -> Column:
-    return cast("Column", ClassicColumn(jvm_column))
+    jvm: Any = frame.sparkSession._jvm
+    return int(jvm.delta.Plans.subqueries(frame._jdf))

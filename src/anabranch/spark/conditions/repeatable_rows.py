@@ -20,11 +20,9 @@ def is_repeatable(frame: DataFrame) -> bool:
 
     Rows that were lost from a cache may then be computed again.
     """
-    plan = frame._jdf.queryExecution().analyzed()
-    if not plan.deterministic():
-        return False
-    leaves = plan.collectLeaves()
-    return all(str(leaves.apply(index).nodeName()) in _REPEATABLE_LEAVES for index in range(leaves.size()))
+    jvm: Any = frame.sparkSession._jvm
+    leaves = jvm.delta.Plans.leaves(frame._jdf)
+    return leaves is not None and _REPEATABLE_LEAVES.issuperset(str(leaves).split("\0")[:-1])
 
 
 _CLOCK_FUNCTIONS = frozenset({"current_date", "curdate", "current_timestamp", "now", "localtimestamp"})

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -24,15 +23,12 @@ from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import fix_clock
 from anabranch.spark.gateway.jvm_time_zones import session_zone, zones_of
 
-_TIME_CLASSES = ("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLike", "LocalTimestamp", "Now")
 _NO_VERSION_CHOSEN = "delta: "
 """The beginning of the description of the Java class `TableFiles`."""
 _LEAVES_OF_FIXED_DATA = frozenset(
     {"LogicalRelation", "HiveTableRelation", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range", "OneRowRelation"}
 )
 """Leaves of a plan that show what they read. Rows of a checkpoint are an RDD's and fixed, like a MERGE's source."""
-_ROW_BY_ROW = frozenset({"Project", "Filter", "ArrowEvalPython", "BatchEvalPython"})
-"""Operators that return one row, or none, for each row of their input."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +75,7 @@ def resolve_condition(
 
 def has_subquery(frame: DataFrame) -> bool:
     """Whether an expression that `frame` computes holds a subquery."""
-    return not frame._jdf.queryExecution().analyzed().subqueriesAll().isEmpty()
+    return bool(_classes(frame).Plans.subqueries(frame._jdf) > 0)
 
 
 def subqueries_may_read(frame: DataFrame, reads_table: Callable[[DataFrame], bool]) -> bool:
@@ -96,9 +92,9 @@ def _resolved(
     text: str,
     reads_table: Callable[[DataFrame], bool],
 ) -> ReadCondition:
-    execution = frame._jdf.queryExecution()
-    resolved = execution.analyzed().condition()
-    if _has_subquery(frame.sparkSession, resolved):
+    classes = _classes(frame)
+    facts = json.loads(classes.Conditions.facts(frame._jdf, not isinstance(condition, str)))
+    if facts["subquery"]:
         # A subquery reads other tables at one version. Of this table, any row may matter to it.
         rest = Unknown(text, opaque=subqueries_may_read(frame, reads_table))
         beside = conjunction(_beside_subqueries(frame))
@@ -110,37 +106,39 @@ def _resolved(
             has_subquery=True,
         )
     # Clock functions in a Column are not replaced: midnight may pass between now and the job.
-    steady = not reads_clock(resolved)
+    steady = not facts["clock"]
     return ReadCondition(
         condition=condition,
-        text=text if isinstance(condition, str) else str(resolved.sql()),
-        predicate=names.of(conjunction(passed_filters(frame.sparkSession, execution.optimizedPlan())))
-        if steady
-        else Unknown(text),
-        repeatable=steady and bool(resolved.deterministic()),
+        text=text if isinstance(condition, str) else facts["sql"],
+        predicate=names.of(conjunction(_predicates(facts["filters"], classes))) if steady else Unknown(text),
+        repeatable=steady and facts["deterministic"],
         has_subquery=False,
     )
 
 
-def _has_subquery(spark: SparkSession, expression: Any) -> bool:
-    jvm: Any = spark.sparkContext._jvm
-    return bool(jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(expression))
+def _classes(frame: DataFrame) -> Any:
+    """Our Java classes."""
+    jvm: Any = frame.sparkSession._jvm
+    return jvm.delta
 
 
 def _beside_subqueries(frame: DataFrame) -> Iterator[Predicate]:
     """The conjuncts of the frame's condition that have no subquery and read no clock."""
     spark: Any = frame.sparkSession
     jvm = spark.sparkContext._jvm
+    conditions = _classes(frame).Conditions
+    subqueries = jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression
     filtered = frame._jdf.queryExecution().analyzed()
     waiting = [filtered.condition()]
     while waiting:
         part = waiting.pop()
         if part.nodeName() == "And":
             waiting += [part.left(), part.right()]
-        elif not _has_subquery(spark, part) and not reads_clock(part):
+        elif not subqueries.hasSubquery(part) and not conditions.readsClock(part):
             alone = jvm.org.apache.spark.sql.catalyst.plans.logical.Filter(part, filtered.child())
             rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, alone)
-            yield from passed_filters(spark, rows.queryExecution().optimizedPlan())
+            passed = json.loads(conditions.passed(rows.queryExecution().optimizedPlan()))
+            yield from _predicates(passed, _classes(frame))
 
 
 def _subqueries_show_their_tables(plan: Any) -> bool:
@@ -163,11 +161,12 @@ def _shows_its_table(leaf: Any) -> bool:
 
 def empty_frame(spark: SparkSession, schema: StructType, alias: RowNames) -> DataFrame:
     """A frame with these columns and no rows, which the optimizer cannot see: it keeps all conditions in the plan."""
-    empty: Any = spark.sparkContext.emptyRDD()
     visible = _nullable(visible_schema(schema))
     if isinstance(alias, BoundAttributes) and alias.metadata:
         visible = visible.add("_metadata", StructType.fromJson(json.loads(alias.metadata.dataType().json())))
-    return named(spark.createDataFrame(empty, visible), alias)
+    rows: Any = spark.sparkContext._jsc.emptyRDD().rdd()
+    session: Any = spark._jsparkSession
+    return named(DataFrame(session.applySchemaToPythonRDD(rows, visible.json()), spark), alias)
 
 
 def _nullable(schema: StructType) -> StructType:
@@ -177,39 +176,20 @@ def _nullable(schema: StructType) -> StructType:
     return schema
 
 
-def passed_filters(spark: SparkSession, plan: Any) -> list[Predicate]:
-    """The conditions of the filters between the root of the plan and its `empty_frame`."""
+def passed_filters(frame: DataFrame) -> list[Predicate]:
+    """The conditions of the filters between a frame and its `empty_frame`, as the optimizer has them."""
+    classes = _classes(frame)
+    return _predicates(json.loads(classes.Conditions.passed(frame._jdf.queryExecution().optimizedPlan())), classes)
+
+
+def _predicates(passed: Iterable[Sequence[str]], classes: Any) -> list[Predicate]:
+    """The predicates that `Conditions.java` lists."""
     predicates: list[Predicate] = []
-    while True:
-        name = str(plan.nodeName())
-        if name == "Filter":
-            condition = plan.condition()
-            predicates.append(_predicate(spark, condition))
-        if name == "LocalRelation":
+    for kind, text in passed:
+        if kind == "never":
             return [Truth(False)]
-        if plan.children().isEmpty():
-            return predicates
-        if name not in _ROW_BY_ROW:
-            return [*predicates, Unknown(name)]
-        plan = plan.children().apply(0)
-
-
-def _predicate(spark: SparkSession, condition: Any) -> Predicate:
-    try:
-        jvm: Any = spark._jvm
-        return from_catalyst(jvm.delta.Conditions.json(condition), zones=zones_of(jvm.delta))
-    except Py4JError:
-        # Some expressions, such as functions in Python, have no JSON.
-        return Unknown(str(condition.toString()))
-
-
-def reads_clock(expression: Any) -> bool:
-    """Whether a resolved expression of the JVM reads the clock; True where that is not known."""
-    try:
-        nodes = expression.toJSON()
-    except Py4JError:
-        return True
-    return any(f'expressions.{name}"' in nodes for name in _TIME_CLASSES)
+        predicates.append(from_catalyst(text, zones=zones_of(classes)) if kind == "filter" else Unknown(text))
+    return predicates
 
 
 def text_of(condition: Column | str) -> str:

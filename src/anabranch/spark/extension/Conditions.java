@@ -1,15 +1,101 @@
 package delta;
 
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.internal.SQLConf;
 
 /** Resolved conditions as text for Python. */
 public final class Conditions {
+  private static final String[] CLOCKS = {
+      "CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLike", "LocalTimestamp", "Now"};
+  /** Operators that return one row, or none, for each row of their input. */
+  private static final Set ROW_BY_ROW = new HashSet(Arrays.asList(new Object[] {"Project", "Filter", "ArrowEvalPython", "BatchEvalPython"}));
+
   private Conditions() {}
+
+  /** The resolved condition of a filtered frame. */
+  public static Expression of(org.apache.spark.sql.classic.Dataset filtered) {
+    return ((org.apache.spark.sql.catalyst.plans.logical.Filter) filtered.queryExecution().analyzed()).condition();
+  }
+
+  /**
+   * Facts on the condition of a filtered frame, as JSON: whether it has a `subquery`, reads the `clock` and is `deterministic`; its text as
+   * `sql`, if that is wanted; and, where there is neither subquery nor clock, the `filters` of `passed`.
+   */
+  public static String facts(org.apache.spark.sql.classic.Dataset filtered, boolean wantsText) {
+    Expression condition = of(filtered);
+    Map facts = facts(condition, wantsText);
+    if (facts.get("subquery") == Boolean.FALSE && facts.get("clock") == Boolean.FALSE) {
+      facts.put("filters", filters(filtered.queryExecution().optimizedPlan()));
+    }
+    return Json.text(facts);
+  }
+
+  static Map facts(Expression condition, boolean wantsText) {
+    Map facts = new HashMap();
+    facts.put("subquery", Boolean.valueOf(SubqueryExpression.hasSubquery(condition)));
+    facts.put("clock", Boolean.valueOf(readsClock(condition)));
+    facts.put("deterministic", Boolean.valueOf(condition.deterministic()));
+    if (wantsText) facts.put("sql", condition.sql());
+    return facts;
+  }
+
+  /** Whether a resolved expression reads the clock; true where that is not known. */
+  public static boolean readsClock(Expression expression) {
+    String nodes;
+    try {
+      nodes = expression.toJSON();
+    } catch (Throwable error) {
+      return true;
+    }
+    for (int i = 0; i < CLOCKS.length; i++) if (nodes.contains("expressions." + CLOCKS[i] + "\"")) return true;
+    return false;
+  }
+
+  /**
+   * The conditions of the filters between the root of a plan and its leaf, as JSON of pairs: `filter` and the JSON of a condition; `other` and
+   * the text of one that has no JSON, or the name of the operator at which the search ended; `never`, alone, for a plan without rows.
+   */
+  public static String passed(LogicalPlan plan) {
+    return Json.text(filters(plan));
+  }
+
+  private static List filters(LogicalPlan plan) {
+    List filters = new ArrayList();
+    for (LogicalPlan node = plan;; node = (LogicalPlan) node.children().apply(0)) {
+      String name = node.nodeName();
+      if (name.equals("Filter")) filters.add(filter(((org.apache.spark.sql.catalyst.plans.logical.Filter) node).condition()));
+      if (name.equals("LocalRelation")) return Arrays.asList(new Object[] {pair("never", "")});
+      if (node.children().isEmpty()) return filters;
+      if (!ROW_BY_ROW.contains(name)) {
+        filters.add(pair("other", name));
+        return filters;
+      }
+    }
+  }
+
+  private static List filter(Expression condition) {
+    try {
+      return pair("filter", json(condition));
+    } catch (Throwable error) {
+      // Some expressions, such as functions in Python, have no JSON.
+      return pair("other", condition.toString());
+    }
+  }
+
+  private static List pair(String kind, String text) {
+    return Arrays.asList(new Object[] {kind, text});
+  }
 
   /**
    * Spark's JSON with all values: Spark leaves out those of an `InSet`, an `In` of many values. Timestamps are in UTC. In the session's

@@ -163,6 +163,27 @@ public final class Plans {
     return scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(map));
   }
 
+  /** The number of subqueries in a frame, nested ones included. */
+  public static int subqueries(org.apache.spark.sql.classic.Dataset frame) {
+    return frame.queryExecution().analyzed().subqueriesAll().size();
+  }
+
+  /** The names of the operators that are the leaves of a frame, each with NUL at its end; null for a frame that is not deterministic. */
+  public static String leaves(org.apache.spark.sql.classic.Dataset frame) {
+    LogicalPlan plan = frame.queryExecution().analyzed();
+    if (!plan.deterministic()) return null;
+    StringBuilder names = new StringBuilder();
+    Seq leaves = plan.collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) names.append(((LogicalPlan) leaves.apply(i)).nodeName()).append('\0');
+    return names.toString();
+  }
+
+  /** The frame with its first columns under these names and ids, and `_metadata` as that attribute unless it is null. */
+  public static org.apache.spark.sql.classic.Dataset named(org.apache.spark.sql.classic.Dataset frame, Seq attributes, Attribute metadata) {
+    org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
+    return org.apache.spark.sql.classic.Dataset.ofRows(session, under(frame.logicalPlan(), attributes, metadata));
+  }
+
   /** The rows with their first columns under the names and ids of these attributes; further columns stay as they are. */
   public static LogicalPlan under(LogicalPlan rows, Seq attributes) {
     return under(rows, attributes, null);

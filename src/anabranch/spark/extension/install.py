@@ -16,8 +16,9 @@ from anabranch.spark.extension.compiled import is_loaded
 from anabranch.spark.extension.error_logs import silence_logs_of_answers, unlogged
 from anabranch.spark.extension.first_appends import retry_first_appends
 from anabranch.spark.extension.stream_causes import show_causes
-from anabranch.spark.gateway.answer_threads import is_answering
+from anabranch.spark.gateway.answer_threads import is_answering, record_no_origins
 from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
+from anabranch.spark.gateway.jvm_classes import cache_lookups
 from anabranch.spark.gateway.session_identity import is_connect
 
 _PURPOSE = "errors of the JVM"
@@ -56,6 +57,8 @@ def open_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
     show_causes(_PURPOSE, captured)
     retry_first_appends(_PURPOSE, DataFrameWriter, _mode_and_format)
     silence_logs_of_answers(_PURPOSE, captured)
+    record_no_origins(_PURPOSE)
+    cache_lookups(_PURPOSE, spark._jvm)
 
 
 def _mode_and_format(writer: Any) -> tuple[str | None, str | None]:

@@ -3,6 +3,9 @@
 There PySpark's functions make Columns of Connect: `pyspark.sql.utils.is_remote` reads the environment of the process.
 Answers work on classic frames, so a function that replaces it returns False on their threads. All of PySpark calls it
 each time, in 4.0 to 4.3.
+
+In any process PySpark tells the JVM for each call of a Column's method which line of the program made it, by ten calls,
+so that an error can show the line. Lines of ours are of no use to a reader, so no answer records them.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import pyspark.errors.utils
 import pyspark.sql.utils
 from pyspark.sql import SparkSession
 
@@ -78,6 +82,11 @@ def restore_is_remote() -> None:
         setattr(module, _NAME, pyspark.sql.utils.is_remote)
 
 
+def record_no_origins(purpose: str) -> None:
+    """Makes PySpark record no lines of code of ours. `patches.undo(purpose)` ends it."""
+    patch(purpose, pyspark.errors.utils, "is_debugging_enabled", _outside_answers)
+
+
 def _modules_with(function: Callable[[], bool]) -> list[Any]:
     """The modules of PySpark that have the function under its name."""
     loaded = [module for name, module in list(sys.modules.items()) if name.startswith("pyspark.")]
@@ -85,5 +94,5 @@ def _modules_with(function: Callable[[], bool]) -> list[Any]:
 
 
 @functools.cache
-def _outside_answers(is_remote: Callable[[], bool]) -> Callable[[], bool]:
-    return lambda: not _thread.answers and is_remote()
+def _outside_answers(condition: Callable[[], bool]) -> Callable[[], bool]:
+    return lambda: not _thread.answers and condition()

@@ -43,6 +43,9 @@ class _Inside(enum.Enum):
     """It converts an error to an answer for the JVM."""
 
 
+_CALL = _Inside.CALL
+
+
 class _CallAbandoned(BaseException):
     """Stops waiting for a call. On KeyboardInterrupt, Py4J would also close connections of other threads."""
 
@@ -59,6 +62,7 @@ class Interrupts:
         self._cancel_jobs = cancel_jobs
         self._purpose = f"Ctrl-C over gateway {id(client)}"
         self._send: Callable[..., Any] = client.send_command
+        self._main_thread = threading.main_thread().ident
         self._inside: list[_Inside] = []
         self._program_handler: Any = None
         self._stop: BaseException | None = None
@@ -77,21 +81,17 @@ class Interrupts:
         """Undoes `begin`."""
         undo(self._purpose)
 
-    @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
+    def answering(self) -> contextlib.AbstractContextManager[None]:
         """A block in which code of ours answers the JVM; it may be interrupted at any point."""
-        with self._at(_Inside.ANSWER):
-            yield
+        return self._at(_Inside.ANSWER)
 
-    @contextlib.contextmanager
-    def ending(self) -> Iterator[None]:
+    def ending(self) -> contextlib.AbstractContextManager[None]:
         """A block in which an error becomes an answer, which the JVM must get."""
-        with self._at(_Inside.END):
-            yield
+        return self._at(_Inside.END)
 
     @contextlib.contextmanager
     def _at(self, level: _Inside) -> Iterator[None]:
-        if not self._inside or threading.current_thread() is not threading.main_thread():
+        if not self._inside or threading.get_ident() != self._main_thread:
             yield
             return
         self._inside.append(level)
@@ -101,18 +101,19 @@ class Interrupts:
             self._inside.pop()
 
     def _watched(self, command: str, retry: bool = True, binary: bool = False) -> Any:
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != self._main_thread:
             return self._send(command, retry, binary)
         if not self._inside:
             return self._outermost(command, retry, binary)
-        self._inside.append(_Inside.CALL)
+        self._inside.append(_CALL)
         try:
             return self._send(command, retry, binary)
         except _CallAbandoned:
             self._close_connection()
         finally:
             self._inside.pop()
-            self._raise_if_due()
+            if self._stop is not None:
+                self._raise_if_due()
 
     def _outermost(self, command: str, retry: bool, binary: bool) -> Any:
         program_handler = signal.getsignal(signal.SIGINT)

@@ -6,15 +6,17 @@ has none of its names. The version of Spark decides nothing here.
 
 from __future__ import annotations
 
-import functools
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
 
 from anabranch.errors.environment import SparkClassMissingError
+from anabranch.patches import patch
 
 _SQL = "org.apache.spark.sql"
 _DATASOURCES = f"{_SQL}.execution.datasources"
@@ -52,7 +54,6 @@ class JvmClasses:
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
-        self._classes: dict[str, Any] = {}
         self._full_names: dict[str, str] = {}
         self._java_classes: dict[str, Any] = {}
 
@@ -60,9 +61,7 @@ class JvmClasses:
         """The class, for static methods and constructors. Raises `SparkClassMissingError`."""
         if name.startswith("_") or name not in CLASS_NAMES:
             raise AttributeError(name)
-        cached = self._classes.get(name)
-        if cached is None:
-            cached = self._classes[name] = CachedClass(_py4j_view(self._jvm, self.full_name(name)))
+        cached = vars(self)[name] = CachedClass(_py4j_view(self._jvm, self.full_name(name)))
         return cached
 
     def java_class(self, name: str) -> Any:
@@ -116,14 +115,32 @@ class CachedPackage:
         self._view = view
 
     def __getattr__(self, name: str) -> Any:
-        cached = vars(self)[name] = CachedClass(getattr(self._view, name))
-        return cached
+        view = getattr(self._view, name)
+        if isinstance(view, JavaClass):
+            view = CachedClass(view)
+        if isinstance(view, CachedClass):
+            # Not a package below this one, in which classes may be loaded later.
+            vars(self)[name] = view
+        return view
 
 
-@functools.lru_cache(maxsize=1)
-def our_classes(jvm: Any) -> CachedPackage:
-    """Our Java classes. A JVM has one view, which every session of it has."""
-    return CachedPackage(jvm.delta)
+_LOOKED_UP_OFTEN = (
+    "PythonUtils",
+    "functions",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.functions",
+)
+"""Classes of which PySpark looks up name and method for each call, as it writes their names."""
+
+
+def cache_lookups(purpose: str, jvm: Any) -> None:
+    """Makes PySpark, and us, look up often used classes of the JVM and their methods once: a lookup is a call of it.
+
+    `patches.undo(purpose)` ends it.
+    """
+    for name in _LOOKED_UP_OFTEN:
+        patch(purpose, jvm, name, CachedClass)
+    patch(purpose, jvm, "delta", CachedPackage)
 
 
 def load_class(jvm: Any, name: str) -> Any | None:
@@ -178,7 +195,7 @@ class JvmValues:
         jvm: Any = spark._jvm
         self.jvm = jvm
         self.classes = JvmClasses(jvm)
-        self.delta: Any = our_classes(jvm)
+        self.delta: Any = CachedPackage(jvm.delta)
         """Our Java classes."""
         self.spark = spark
         self.context: Any = spark.sparkContext._jsc.sc()
@@ -225,7 +242,13 @@ class JvmValues:
 
 def joined_map(entries: Mapping[str, str]) -> str:
     """Keys and values in one text, separated by NUL, as our Java classes read them; none contains NUL."""
-    return "\0".join(part for entry in entries.items() for part in entry)
+    return "\0".join(itertools.chain.from_iterable(entries.items()))
+
+
+def split_map(text: str) -> dict[str, str]:
+    """The map in a text of our Java classes, in which each key and each value ends with NUL."""
+    parts = text.split("\0")
+    return dict(zip(parts[:-1:2], parts[1::2], strict=True))
 
 
 def column_of(jvm_column: Any) -> Column:

@@ -16,7 +16,7 @@ from anabranch.predicates.expressions import conjunction
 from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.engine import NEWEST_VERSION, Match, OwnRead
-from anabranch.spark.gateway.jvm_classes import column_of, our_classes
+from anabranch.spark.gateway.jvm_classes import column_of
 from anabranch.spark.gateway.jvm_time_zones import zones_of
 
 _ROW_BY_ROW = frozenset(
@@ -69,12 +69,12 @@ def reads_table(jvm: Any, plan: Any, table_root: str) -> bool:
 
 def _locations(jvm: Any, plan: Any) -> list[str]:
     """The descriptions of the file indexes of the plan and its subqueries."""
-    return str(our_classes(jvm).Plans.locations(plan)).split("\0")[:-1]
+    return str(jvm.delta.Plans.locations(plan)).split("\0")[:-1]
 
 
 def _location(jvm: Any, operator: Any) -> str | None:
     """The description of the file index of a relation; None for other operators."""
-    location: str | None = our_classes(jvm).Plans.location(operator)
+    location: str | None = jvm.delta.Plans.location(operator)
     return location
 
 
@@ -177,7 +177,7 @@ class _Joins:
         """The joins, of the operator and of those above it, that decide on rows of one of its children."""
         name = str(plan.nodeName())
         if name == "Project":
-            below = ((join.other, our_classes(self.jvm).Plans.below(join.condition, plan)) for join in above)
+            below = ((join.other, self.jvm.delta.Plans.below(join.condition, plan)) for join in above)
             return tuple(
                 _Joined(other=other, condition=condition)
                 for other, condition in below
@@ -237,7 +237,7 @@ class _ReadsOfPlan:
         self._spark: Any = frame.sparkSession
         jvm: Any = self._spark._jvm
         self._jvm = jvm
-        self._zones = zones_of(our_classes(jvm))
+        self._zones = zones_of(jvm.delta)
         self._schema = visible_schema(schema)
         self._types = {field.name: field.dataType.simpleString() for field in self._schema}
 
@@ -246,7 +246,7 @@ class _ReadsOfPlan:
             part for condition in above.filters for part in self._conjuncts(condition) if self._is_of_row(part)
         ]
         predicate = conjunction(
-            from_catalyst(our_classes(self._jvm).Conditions.json(part), zones=self._zones) for part in conjuncts
+            from_catalyst(self._jvm.delta.Conditions.json(part), zones=self._zones) for part in conjuncts
         )
         if not above.row_by_row:
             return OwnRead(predicate=predicate)

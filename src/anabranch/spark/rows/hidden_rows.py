@@ -140,10 +140,13 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedR
     Python, and the driver receives little data, for any number of rows.
     """
     # The aggregates count positions from one.
-    position = F.col(ROW_INDEX_COLUMN) + 1
+    position = f"{ROW_INDEX_COLUMN} + 1"
     marked = (
-        frame.groupBy(FILE_ID_COLUMN, *group_by, F.bitmap_bucket_number(position).alias(_BUCKET))
-        .agg(F.bitmap_construct_agg(F.bitmap_bit_position(position)).alias(_BITS), F.count(F.lit(1)).alias(_COUNT))
+        frame.groupBy(FILE_ID_COLUMN, *group_by, F.expr(f"bitmap_bucket_number({position}) AS {_BUCKET}"))
+        .agg(
+            F.expr(f"bitmap_construct_agg(bitmap_bit_position({position})) AS {_BITS}"),
+            F.expr(f"count(1) AS {_COUNT}"),
+        )
         .toArrow()
     )
     return _gathered(marked, group_by)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from anabranch.clock import Clock, SystemClock
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.spark.gateway.answer_threads import is_answering
-from anabranch.spark.gateway.jvm_classes import our_classes
+from anabranch.spark.gateway.jvm_classes import split_map
 from anabranch.spark.gateway.jvm_time_zones import session_zone
 from anabranch.spark.gateway.session_identity import identity
 from anabranch.spark.native.native_engine import NativeEngine
@@ -142,7 +142,7 @@ class DeltaSession:
     def describe_jobs(self, text: str) -> None:
         """Describes the later jobs of this answer as `text` in Spark's UI, unless the user has described them."""
         if is_answering():
-            our_classes(self.spark._jvm).JobDescriptions.describe(text)
+            self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
 
     def opened(self) -> list[tuple[str, DeltaLog]]:
         """The roots and the tables that are open."""
@@ -219,7 +219,9 @@ class DeltaSession:
 
     def all_settings(self) -> dict[str, str]:
         """Every setting of the session."""
-        return dict(self.spark.conf.getAll)
+        # An iteration over a map of the JVM ends with an error, whose kind PySpark finds out by a hundred calls.
+        jvm: Any = self.spark._jvm
+        return split_map(jvm.delta.Tables.entries(self.spark._jsparkSession.conf().getAllAsJava()))
 
     def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
         store = ExternalFileStore(

@@ -15,7 +15,7 @@ from anabranch.schema.computed_columns import identity_of
 from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
 from anabranch.schema.paths import ELEMENT, FieldPath, quote, quoted
-from anabranch.spark.gateway.column_functions import cast, checked_cast, col, legacy_cast
+from anabranch.spark.gateway.column_functions import cast, checked_cast, legacy_cast
 from anabranch.spark.write.identity_values import identity_value, with_row_numbers
 from anabranch.spark.write.row_checks import failure_text
 from anabranch.spark.write.row_rules import default_value, with_generated_columns, with_row_checks
@@ -68,7 +68,7 @@ def _value(
 ) -> Column:
     if plan.source_index is None:
         return _missing_value(plan, table)
-    column = col(quote(names[plan.source_index]))
+    column = F.col(quote(names[plan.source_index]))
     source_type = types[plan.source_index]
     value = _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
     if plan.fill is not Fill.IDENTITY:

@@ -25,7 +25,6 @@ from anabranch.errors.constraints import LengthLimitError
 from anabranch.schema.enforcement import WritePlan
 from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit
 from anabranch.schema.paths import FieldPath, quote, quoted
-from anabranch.spark.gateway.column_functions import alias
 from anabranch.spark.write.file_schema import partition_value
 from anabranch.spark.write.row_checks import refuse_when
 
@@ -56,7 +55,7 @@ def named_as(target: StructField, value: Column) -> Column:
     """`value` under the column's name, and as `char` if the column is: rules must compare it as readers do."""
     declared = target.metadata.get(DECLARED_TYPE)
     if declared is None:
-        return alias(value, target.name)
+        return value.alias(target.name)
     return value.alias(target.name, metadata={DECLARED_TYPE: declared})
 
 

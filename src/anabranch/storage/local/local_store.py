@@ -24,13 +24,15 @@ from anabranch.storage.file_tree import FAILURES_MAX, Deletion, Enters, pages_of
 from anabranch.storage.local import durable_files, local_tree
 from anabranch.storage.log_store import PutOutcome, StoredFile, check_size
 from anabranch.storage.storage_paths import (
+    TEMPORARY_PREFIX,
     check_directory_path,
     check_file_path,
     check_file_paths,
     is_temporary,
     join_path,
-    sort_key,
 )
+
+_TEMPORARY = os.fsencode(TEMPORARY_PREFIX)
 
 
 class LocalStore:
@@ -58,16 +60,24 @@ class LocalStore:
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         absolute = self._directory(directory)
-        floor = sort_key(start_after)
+        floor = os.fsencode(start_after)
         with self._errors("list", directory):
             try:
-                names = os.listdir(absolute)
+                # As bytes, names are their own keys to sort by.
+                names = os.listdir(os.fsencode(absolute))
             except (FileNotFoundError, NotADirectoryError):
                 return iter(())
         # Only files after `start_after` are looked at: most files of a long log are before it.
-        wanted = sorted((sort_key(name), name) for name in names if not is_temporary(name) and sort_key(name) > floor)
-        files = (self._stat(os.path.join(absolute, name), join_path(directory, name)) for _, name in wanted)
-        return (file for file in files if file is not None)
+        wanted = sorted([name for name in names if name > floor and not name.startswith(_TEMPORARY)])
+        return self._files(f"{directory}/" if directory else "", wanted)
+
+    def _files(self, prefix: str, names: Sequence[bytes]) -> Iterator[StoredFile]:
+        """The files with these names, in the directory of paths with this prefix."""
+        for name in names:
+            path = prefix + os.fsdecode(name)
+            file = self._stat(os.path.join(self._root, path), path)
+            if file is not None:
+                yield file
 
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
         waiting = [directory]

@@ -7,7 +7,7 @@ Entries", "Consistency Between Table Metadata and Data Files" and "Append-only T
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from anabranch.deletion_vectors.vector_locations import is_vector_file
 from anabranch.errors.commits import AppendOnlyTableError, InvalidCommitError
@@ -75,19 +75,20 @@ def _unreadable_actions(ours: ProposedCommit) -> Iterator[str]:
 
 
 def _duplicate_kinds(ours: ProposedCommit) -> Iterator[str]:
+    number_of = Counter(map(type, ours.actions))
     for kind in (Metadata, Protocol):
-        if sum(isinstance(action, kind) for action in ours.actions) > 1:
+        if number_of[kind] > 1:
             yield f"it has more than one {kind.__name__} action"
-    for app_id in _twice(action.app_id for action in ours.actions if isinstance(action, SetTransaction)):
+    for app_id in _twice([action.app_id for action in ours.actions if isinstance(action, SetTransaction)]):
         yield f"it names the application {app_id!r} twice"
-    for domain in _twice(action.domain for action in ours.actions if isinstance(action, DomainMetadata)):
+    for domain in _twice([action.domain for action in ours.actions if isinstance(action, DomainMetadata)]):
         yield f"it names the metadata domain {domain!r} twice"
 
 
 def _duplicate_files(ours: ProposedCommit) -> Iterator[str]:
-    for path in _twice(add.path for add in ours.adds):
+    for path in _twice([add.path for add in ours.adds]):
         yield f"it adds {path} twice"
-    for path in _twice(remove.path for remove in ours.removes):
+    for path in _twice([remove.path for remove in ours.removes]):
         yield f"it removes {path} twice"
     removed = {remove.key for remove in ours.removes}
     for add in ours.adds:
@@ -166,8 +167,10 @@ def _check_iceberg_rules(ours: ProposedCommit, latest: LatestState, protocol: Pr
     check_iceberg_files(ours.adds, TableProperties(metadata.configuration), table=latest.table)
 
 
-def _twice(values: Iterable[Hashable]) -> Iterator[Hashable]:
-    return (value for value, count in Counter(values).items() if count > 1)
+def _twice(values: Sequence[Hashable]) -> list[Hashable]:
+    if len(set(values)) == len(values):
+        return []
+    return [value for value, count in Counter(values).items() if count > 1]
 
 
 def _invalid(latest: LatestState, violation: str) -> InvalidCommitError:
