@@ -16,7 +16,7 @@ from anabranch.errors.log import (
 )
 from anabranch.log.commit_files import read_commit_info
 from anabranch.log.commit_history import HistoryEntry, read_history
-from anabranch.log.listing import CommitFile, LogListing, list_log
+from anabranch.log.listing import CommitFile, list_log
 from anabranch.log.segment import LogSegment
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import CommitInfo, Metadata, Protocol, SetTransaction
@@ -123,12 +123,15 @@ class SnapshotCache:
     def _refreshed(self, cached: Snapshot) -> Snapshot | None:
         """`cached` or a later version; None where the log does not continue it."""
         listing = list_log(self._store, first=cached.version, upto=None)
-        if _first_file(listing, cached.version) != cached.segment.version_file:
+        own = listing.commits[:1] if listing.commits and listing.commits[0].version == cached.version else ()
+        if (own[0].file if own else None) != cached.segment.version_file:
             # The file of a version never changes. The table was dropped and created again, or its log cleaned up.
             return None
-        new = listing.commits if cached.segment.version_file is None else listing.commits[1:]
+        new = listing.commits[len(own) :]
         if not new:
-            return self._without_expired(cached) if (listing.latest_version or 0) <= cached.version else None
+            if (listing.latest_version or 0) > cached.version:
+                return None
+            return self._without_expired(cached) if cached.set_transactions else cached
         if [commit.version for commit in new] != list(range(cached.version + 1, cached.version + 1 + len(new))):
             return None
         try:
@@ -228,8 +231,6 @@ class SnapshotCache:
 
     def _without_expired(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot without the application ids that have expired since it was read."""
-        if not snapshot.set_transactions:
-            return snapshot
         retained = self._retained(state_of(snapshot), snapshot.properties)
         if len(retained) == len(snapshot.set_transactions):
             return snapshot
@@ -263,9 +264,3 @@ def state_of(snapshot: Snapshot) -> TableState:
         set_transactions=snapshot.set_transactions,
         domain_metadata=snapshot.domain_metadata,
     )
-
-
-def _first_file(listing: LogListing, version: int) -> object:
-    """The file of the first commit of a listing, if that is the commit of this version."""
-    first = listing.commits[0] if listing.commits else None
-    return first.file if first is not None and first.version == version else None

@@ -29,8 +29,8 @@ public final class Conditions {
   }
 
   /**
-   * Facts on the condition of a filtered frame, as JSON: whether it has a `subquery`, reads the `clock` and is `deterministic`; its text as
-   * `sql`, if that is wanted; and, where there is neither subquery nor clock, the `filters` of `passed`.
+   * Facts on the condition of a filtered frame, as JSON: whether it has a `subquery`; if not, whether it reads the `clock` and is
+   * `deterministic`, and its text as `sql`, if that is wanted; and, where there is neither subquery nor clock, the `filters` of `passed`.
    */
   public static String facts(org.apache.spark.sql.classic.Dataset filtered, boolean wantsText) {
     Expression condition = of(filtered);
@@ -44,6 +44,8 @@ public final class Conditions {
   static Map facts(Expression condition, boolean wantsText) {
     Map facts = new HashMap();
     facts.put("subquery", Boolean.valueOf(SubqueryExpression.hasSubquery(condition)));
+    // The JSON of a subquery has its whole plan.
+    if (facts.get("subquery") == Boolean.TRUE) return facts;
     facts.put("clock", Boolean.valueOf(readsClock(condition)));
     facts.put("deterministic", Boolean.valueOf(condition.deterministic()));
     if (wantsText) facts.put("sql", condition.sql());

@@ -22,6 +22,7 @@ public final class JoinCondition {
     Expression condition = Conditions.of(filtered);
     AttributeSet ofTarget = target.queryExecution().analyzed().outputSet();
     this.facts = Conditions.facts(condition, wantsText);
+    if (facts.get("subquery") == Boolean.TRUE) return;
     List names = new ArrayList();
     Seq references = condition.references().toSeq();
     for (int i = 0; i < references.size(); i++) {
@@ -33,9 +34,10 @@ public final class JoinCondition {
   }
 
   /**
-   * The facts of `Conditions.facts` but for the filters; the table's `columns` that are read; and `parts`, conjuncts of the condition. Each has
-   * the number of its value on the side of the table, a `target`. Where that equals a value of the source, it has the number of this `source`,
-   * the `type` of both (empty if they differ), whether NULL equals NULL (`nullSafe`), and the `column` that the first value is, or null.
+   * The facts of `Conditions.facts` but for the filters. Without a subquery also the table's `columns` that are read, and `parts`, conjuncts of
+   * the condition. Each has the number of its value on the side of the table, a `target`. Where that equals a value of the source, it has the
+   * number of this `source`, the `type` of both (empty if they differ), whether NULL equals NULL (`nullSafe`), and the `column` that the first
+   * value is, or null.
    */
   public String facts() {
     return Json.text(facts);
