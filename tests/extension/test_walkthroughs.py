@@ -64,7 +64,7 @@ HOPS_MAX = {"One write": (103, 1_400), "One read": (44, 450), "One DELETE": (104
 
 
 JVM_CALLS_MAX = {
-    "INSERT INTO {table} VALUES ({id} + 1000, 1)": 135,
+    "INSERT INTO {table} VALUES ({id} + 1000, 1)": 85,
     "SELECT * FROM {table} WHERE id = {id}": 21,
     "DELETE FROM {table} WHERE id = {id}": 116,
     "UPDATE {table} SET v = v + 1 WHERE id = {id}": 212,
@@ -93,6 +93,30 @@ def test_a_statement_calls_the_jvm_seldom(
     delta.sql(statement.format(table=table, id=7)).collect()
     monkeypatch.undo()
     assert len(commands) <= JVM_CALLS_MAX[statement], "".join(command.replace("\n", " ") + "\n" for command in commands)
+
+
+JOBS_MAX = {
+    "INSERT INTO {table} VALUES ({id} + 1000, 1)": 0,
+    "SELECT * FROM {table} WHERE id = {id}": 1,
+    "DELETE FROM {table} WHERE id = {id}": 1,
+    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 3,
+    STATEMENTS["One MERGE"]: 7,
+}
+"""Jobs of Spark from the statement to its collected result."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("statement", JOBS_MAX)
+def test_a_statement_on_a_small_table_runs_few_jobs(statement: str, delta: SparkSession, table: str) -> None:
+    delta.sql(statement.format(table=table, id=1)).collect()
+    context = delta.sparkContext
+    context.setJobGroup(statement, "jobs are counted")
+    try:
+        delta.sql(statement.format(table=table, id=7)).collect()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # PySpark's hint lacks None
+        context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+    assert len(context.statusTracker().getJobIdsForGroup(statement)) <= JOBS_MAX[statement]
 
 
 @pytest.mark.spark

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NumericType, StringType
 
 from anabranch.spark.conditions.join_conditions import JoinKey
+from anabranch.spark.rows.task_count import in_one_task_if_small
 
 VALUES_MAX = 100
 """Up to so many rows of a source partition the single values of a key are collected, not only its bounds."""
@@ -51,7 +52,7 @@ def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Se
             f"max(k{i}) AS max{i}",
             f"collect_set(CASE WHEN number < {VALUES_MAX} THEN k{i} END) AS values{i}",
         ]
-    row = encoded.selectExpr(*aggregates).collect()[0].asDict()
+    row = in_one_task_if_small(encoded).selectExpr(*aggregates).collect()[0].asDict()
     num_rows = int(row["num_rows"])
     if num_rows == 0:
         return SourceFacts(num_rows=0, bounds=(), matches_nothing=True)

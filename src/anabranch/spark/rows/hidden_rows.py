@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_vector_size, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
+from anabranch.spark.rows.task_count import in_one_task_if_small
 from anabranch.transaction.rows.row_ids import row_count
 
 CHUNK_BITS = 12
@@ -142,7 +143,8 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedR
     # The aggregates count positions from one.
     position = f"{ROW_INDEX_COLUMN} + 1"
     marked = (
-        frame.groupBy(FILE_ID_COLUMN, *group_by, F.expr(f"bitmap_bucket_number({position}) AS {_BUCKET}"))
+        in_one_task_if_small(frame)
+        .groupBy(FILE_ID_COLUMN, *group_by, F.expr(f"bitmap_bucket_number({position}) AS {_BUCKET}"))
         .agg(
             F.expr(f"bitmap_construct_agg(bitmap_bit_position({position})) AS {_BITS}"),
             F.expr(f"count(1) AS {_COUNT}"),
