@@ -15,6 +15,7 @@ DEMO_PATH ?= demo-data/flights
 PYTEST_ARGS ?=
 TEST_WORKERS ?= 2
 EXAMPLES ?= https://github.com/delta-io/delta
+TESTS ?= not long
 HISTORIES ?= 20000
 BATCHES ?= 1000
 
@@ -28,12 +29,12 @@ install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgra
     && $(1)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) $(packages) \
     $(call pyspark,$(2))
 
-in_processes = $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test test-long check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -42,10 +43,16 @@ demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent
 	@$(BIN)/anabranch demo $(DEMO_PATH)
 
 test: $(VENV)/spark.jsa java ## Every layer and every statement, in TEST_WORKERS processes: about a quarter of an hour
-	$(in_processes) -m "not long" $(PYTEST_ARGS)
+	$(BIN)/python $(in_processes) -m "not long" $(PYTEST_ARGS)
+
+coverage: $(VENV)/spark.jsa java ## The lines that tests run, of all but the long ones: make coverage TESTS='not spark and not long'
+	$(BIN)/coverage erase
+	$(BIN)/coverage run $(in_processes) -m "$(TESTS)" $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=miss
 
 test-long: $(VENV)/spark.jsa java ## What is long by nature: many processes, servers, interleavings, soak, leaks
-	$(in_processes) -m long $(PYTEST_ARGS)
+	$(BIN)/python $(in_processes) -m long $(PYTEST_ARGS)
 
 check: $(VENV)/.ready lint types java java-check ## Format, lint, strict types, layers, Java, the examples of README and docs
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/docs
