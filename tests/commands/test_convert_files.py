@@ -86,7 +86,7 @@ def statistics(data: bytes, file_schema: StructType, table_schema: StructType | 
     return found
 
 
-def test_files_of_one_kind_are_asked_about_once() -> None:
+def test_spark_infers_the_schema_of_files_of_one_kind_once() -> None:
     """Else each file of another writer would cost a job."""
     data, other = parquet(pa.table({"x": [1]})), parquet(pa.table({"x": ["a"]}))
     store = store_of(a=data, b=data, c=other, d=data)

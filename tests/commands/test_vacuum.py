@@ -69,7 +69,7 @@ def make_old(root: Path) -> None:
             os.utime(os.path.join(directory, name), (1.4e9, 1.4e9), follow_symlinks=False)
 
 
-def test_what_nobody_needs_goes_once_it_is_old_enough(table: Target) -> None:
+def test_unneeded_files_are_deleted_once_they_are_old_enough(table: Target) -> None:
     dry = table.vacuum(dry_run=True)
     assert dry.plan.paths == ["old", "orphan"]
     assert dry.plan.size_bytes == 8
@@ -84,7 +84,7 @@ def test_what_nobody_needs_goes_once_it_is_old_enough(table: Target) -> None:
     assert table.vacuum(dry_run=True).plan.paths == ["removed", "young"]
 
 
-def test_the_history_tells_of_it_in_the_words_of_delta(table: Target) -> None:
+def test_the_history_describes_a_vacuum_as_delta_does(table: Target) -> None:
     table.vacuum(hours=200)
     start, end = table.notes()
     assert (start.operation, end.operation) == ("VACUUM START", "VACUUM END")
@@ -351,7 +351,7 @@ def refusing() -> Target:
     return table
 
 
-def test_a_failing_delete_is_told_and_the_rest_goes(refusing: Target) -> None:
+def test_a_failing_delete_is_reported_and_the_other_files_are_deleted(refusing: Target) -> None:
     assert isinstance(refusing.store, Refusing)
     refusing.store.kept = frozenset({"orphan-2"})
     with pytest.raises(VacuumIncompleteError, match=r"4 of 5.*orphan-2: denied"):
@@ -514,7 +514,7 @@ def test_a_file_that_came_back_is_not_taken_by_lite() -> None:
     assert table.files() == {"f"}
 
 
-def test_lite_is_refused_where_the_log_does_not_tell_any_more(table: Target) -> None:
+def test_lite_is_refused_where_the_log_no_longer_has_the_removed_files(table: Target) -> None:
     write_checkpoint(table.store, table.latest(), clock=table.clock, new_uuid=lambda: str(uuid.uuid4()))
     table.commit(add("more"))
     for version in range(2):
@@ -552,7 +552,7 @@ def test_a_hint_that_says_nothing_is_none(table: Target, text: bytes) -> None:
     assert "old" not in table.files()
 
 
-def test_an_inventory_stands_for_the_listing(table: Target) -> None:
+def test_an_inventory_replaces_the_listing(table: Target) -> None:
     """Whatever it says, nothing outside the table goes, nothing hidden, and nothing that is needed."""
     ms = table.clock.now_ms() - WEEK_HOURS * HOUR_MS
     root = "memory:/table"

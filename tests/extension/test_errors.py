@@ -253,7 +253,7 @@ def test_a_folder_that_is_read_only(delta: SparkSession, table: str) -> None:
     assert DeltaTable.forPath(delta, table).history().count() == 2
 
 
-def test_a_stream_tells_the_file(delta: SparkSession, table: str, tmp_path: Path) -> None:
+def test_an_error_of_a_stream_names_the_file(delta: SparkSession, table: str, tmp_path: Path) -> None:
     (tmp_path / "feed").mkdir()
     feed = Feed(tmp_path / "feed", columns="id long")
     feed.put({"id": 1})
@@ -277,7 +277,7 @@ def test_a_program_of_the_jvm_sees_the_same(delta: SparkSession, path: str) -> N
     assert thrown.getMessage() == f"{error} SQLSTATE: {error.getSqlState()}"
 
 
-def test_nobody_else_is_answered(delta: SparkSession) -> None:
+def test_other_programs_get_no_answer(delta: SparkSession) -> None:
     """A program of the machine that finds the port of the callbacks and knows no token gets no answer."""
     gateway: Any = delta.sparkContext._gateway
     doors = [
@@ -319,7 +319,7 @@ def test_an_error_holds_nothing_of_the_program(delta: SparkSession, table: str) 
     assert [held() for _, held in met] == [None] * len(calls)
 
 
-def test_a_mistake_of_ours_tells_where_it_is(delta: SparkSession) -> None:
+def test_an_internal_error_names_its_line(delta: SparkSession) -> None:
     jvm: Any = delta._jvm
     facts = delta.sparkContext._gateway.new_array(jvm.java.lang.Object, 0)  # type: ignore[union-attr]
     with pytest.raises(KeyError) as raised:

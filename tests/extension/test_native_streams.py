@@ -21,7 +21,7 @@ def reading(tmp_path: Path) -> Reading:
     return Reading(tmp_path / "checkpoint")
 
 
-def test_progress_tells_rows_and_what_is_outstanding(delta: SparkSession, path: str, reading: Reading) -> None:
+def test_progress_counts_rows_and_the_backlog(delta: SparkSession, path: str, reading: Reading) -> None:
     for number in range(3):
         put(delta, path, number)
     query = reading.run(stream(delta, path, maxFilesPerTrigger=1))

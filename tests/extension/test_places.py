@@ -111,7 +111,7 @@ def test_the_drivers_jars_have_a_loader_in_a_field(jsession: Any) -> None:
     assert loader.getClass().getSuperclass().getName().startswith(("org.apache.spark.util.", "java.net."))
 
 
-def test_table_functions_stand_in_sparks_registry(delta: SparkSession) -> None:
+def test_table_functions_are_in_sparks_registry(delta: SparkSession) -> None:
     for session in (delta, delta.newSession()):
         names = {row.function for row in session.sql("SHOW FUNCTIONS LIKE 'table_changes*'").collect()}
         assert {name.rpartition(".")[2] for name in names} == {"table_changes", "table_changes_by_path"}
@@ -175,7 +175,7 @@ TEST_OF_ROW = {
     "parser, `delta.Parse`": test_the_parser_is_behind_ours,
     "`CHANGES FROM`, `delta.Changes`": test_the_catalog_loads_the_changelog,
     "the driver's jars, `delta.JarsLoader`": test_the_drivers_jars_have_a_loader_in_a_field,
-    "table functions": test_table_functions_stand_in_sparks_registry,
+    "table functions": test_table_functions_are_in_sparks_registry,
     '`format("delta")`': test_spark_finds_the_format_by_its_name,
     "`saveAsTable` over a table": test_writers_say_that_they_overwrite_by_name,
     "ids of elements, keys and values, `delta.NumberedSupport`": test_the_writer_of_rows_is_made_by_its_name,

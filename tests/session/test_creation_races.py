@@ -61,7 +61,7 @@ UNLESS_THERE: Mapping[str, Creation] = {
 
 @classic
 @pytest.mark.parametrize("by", ["name", "path"])
-def test_who_loses_the_race_to_create_a_table_is_told_so(delta: SparkSession, name: str, path: str, by: str) -> None:
+def test_the_loser_of_a_creation_gets_a_conflict(delta: SparkSession, name: str, path: str, by: str) -> None:
     """Covers bug B77: it was told that the table exists, which it did not when the statement began."""
     other = anabranch.enable(delta.newSession())
     ways = {**CREATIONS, "saveAsTable": saved} if by == "name" else CREATIONS

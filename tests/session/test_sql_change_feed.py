@@ -131,7 +131,7 @@ def test_changes_from_a_time(delta: SparkSession, changed: str) -> None:
     assert rows(delta, f"{select} TIMESTAMP '2020-01-01' TO {at} EXCLUSIVE") == [(1,)]
 
 
-def test_changes_from_asked_wrongly(delta: SparkSession, changed: str, path: str) -> None:
+def test_invalid_ranges_of_changes_from(delta: SparkSession, changed: str, path: str) -> None:
     needs_changes_from(delta)
     delta.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
     for error, what in (
@@ -147,7 +147,7 @@ def test_changes_from_asked_wrongly(delta: SparkSession, changed: str, path: str
         stream.writeStream.format("noop").option("checkpointLocation", f"{path}-stream").start().processAllAvailable()
 
 
-def test_what_was_asked_wrongly(delta: SparkSession, changed: str) -> None:
+def test_invalid_arguments(delta: SparkSession, changed: str) -> None:
     delta.range(1).createOrReplaceTempView("not_a_delta_table")
     for error, call in (
         (TableFunctionArgumentsError, f"table_changes('{changed}')"),

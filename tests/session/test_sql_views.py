@@ -102,7 +102,7 @@ def test_a_view_keeps_its_columns(delta: SparkSession, table: str, view: str) ->
         delta.table(view).collect()
 
 
-def test_whoever_makes_the_view_last(delta: SparkSession, table: str, view: str) -> None:
+def test_the_view_that_was_created_last(delta: SparkSession, table: str, view: str) -> None:
     delta.sql(f"CREATE TEMP VIEW {view} AS SELECT id FROM {table}")
     with pytest.raises(AnalysisException, match=view):
         delta.sql(f"CREATE TEMP VIEW {view} AS SELECT id FROM {table}")

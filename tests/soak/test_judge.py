@@ -220,7 +220,7 @@ def test_what_is_planted_is_found(tmp_path: Path, plant: Callable[[Played], None
         ("rows", True, False),
     ],
 )
-def test_blind_appends_may_stand_behind_who_has_not_seen_them(
+def test_blind_appends_may_follow_a_statement_that_has_not_read_them(
     tmp_path: Path, kind: str, blind: bool, sound: bool
 ) -> None:
     """Under WriteSerializable; under Serializable, and where the append read the table, that is a lost update."""

@@ -89,7 +89,7 @@ def test_values_as_sql(value: Any, written: str) -> None:
 
 
 @pytest.mark.parametrize("value", [2**63, [1], {"a": 1}, object(), type("S", (str,), {})("x")])
-def test_other_values_are_sparks_to_tell(value: Any) -> None:
+def test_other_values_are_left_to_spark(value: Any) -> None:
     assert literal(value) is None
 
 

@@ -185,7 +185,7 @@ def test_what_is_available_ends_before_a_change() -> None:
     assert query.sink.files == ["a", "b"]
 
 
-def test_new_columns_and_properties_need_a_restart_and_nobody_s_word() -> None:
+def test_new_columns_and_properties_need_a_restart_and_no_permission() -> None:
     query = Query(table())
     query.run()
     describe(query.writer, {1: "id", 2: "v", 3: "x"}, add("b"))
@@ -263,7 +263,7 @@ def test_an_option_is_for_one_change() -> None:
     assert (refused.value.kind, refused.value.options) == ("DROP COLUMN", ("allowSourceColumnDrop",))
 
 
-def test_renames_and_drops_are_told_together() -> None:
+def test_renames_and_drops_are_reported_together() -> None:
     query = Query(table())
     query.run()
     describe(query.writer, {1: "key"}, add("b"))
@@ -372,7 +372,7 @@ def test_entries_are_those_of_delta_spark() -> None:
 @pytest.mark.parametrize(
     "text", ["", "v1", "v2\n{}", "v1\n{}", "v1\n[]", ENTRY.replace("struct", "strict"), ENTRY[:-30], "v1\n7"]
 )
-def test_entries_that_are_none_are_told(text: str) -> None:
+def test_invalid_entries_are_reported(text: str) -> None:
     schemas = MemoryStore()
     schemas.put("_schema_log_table-1/0", text.encode())
     with pytest.raises(SchemaLogUnreadableError):

@@ -138,7 +138,7 @@ def test_streams_into_named_tables(delta: SparkSession, name: str, feed: Feed) -
     delta.sql(f"DROP TABLE {other}")
 
 
-def test_schemas_grow_only_when_asked(delta: SparkSession, path: str, feed: Feed) -> None:
+def test_schemas_grow_only_with_schema_evolution(delta: SparkSession, path: str, feed: Feed) -> None:
     """And values are cast to the type of their column, as in SQL."""
     delta.sql("SELECT 1 AS id").write.format("delta").save(path)
     feed.put({"id": 2, "v": "b"})
@@ -219,7 +219,7 @@ def test_streams_that_read_their_own_table(delta: SparkSession, path: str, feed:
         ("path", "@v0"),
     ],
 )
-def test_what_a_stream_cannot_be_told(
+def test_invalid_options_of_a_stream(
     delta: SparkSession, path: str, feed: Feed, option: str, value: str | None
 ) -> None:
     """It is refused by name before anything is started."""

@@ -80,7 +80,7 @@ def test_filters_and_columns(delta: SparkSession, changed: str) -> None:
     assert by_change == {"insert": 5, "delete": 2, "update_preimage": 2, "update_postimage": 2}
 
 
-def test_what_was_asked_wrongly(delta: SparkSession, changed: str) -> None:
+def test_invalid_arguments(delta: SparkSession, changed: str) -> None:
     for error, options in (
         (ChangesStartMissingError, {"endingVersion": 1}),
         (ChangesBoundTwiceError, {"startingVersion": 1, "startingTimestamp": "2020-01-01"}),
@@ -231,7 +231,7 @@ def test_replaying_the_feed_gives_every_version(delta: SparkSession, path: str, 
     record_property("told", replay(delta, path, vectors=True))
 
 
-def test_replaying_the_feed_of_files_written_anew(native: SparkSession, path: str, record_property: Record) -> None:
+def test_replaying_the_feed_of_rewritten_files(native: SparkSession, path: str, record_property: Record) -> None:
     """The same without deletion vectors; another engine reads the same feed."""
     record_property("told", replay(native, path, vectors=False))
     assert by_delta_rs(path) == changes_of(feed(native, path))

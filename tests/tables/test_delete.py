@@ -138,7 +138,7 @@ def test_conditions_that_differ_each_time(delta: SparkSession, path: str, vector
     assert table.toDF().count() == 100 - int(metrics(table)["numDeletedRows"])
 
 
-def test_the_clock_stands_still(delta: SparkSession, path: str) -> None:
+def test_the_clock_is_constant(delta: SparkSession, path: str) -> None:
     today = datetime.date.today()
     days = [(today - datetime.timedelta(days=back),) for back in (3, 1, 0)]
     table = make_table(delta, path, delta.createDataFrame(days, "day date"))

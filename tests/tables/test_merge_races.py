@@ -195,7 +195,7 @@ def test_a_row_for_when_not_matched_by_source(delta: SparkSession, path: str) ->
     assert any("id = 35" in key for key in lost.example_keys), lost.example_keys
 
 
-def test_a_source_that_changes_when_it_is_asked_again(delta: SparkSession, path: str) -> None:
+def test_a_source_that_changes_when_it_is_evaluated_again(delta: SparkSession, path: str) -> None:
     """Covers race 42 on Spark: its rows stay what they were, for the join, for what is written, and in the race."""
     table = table_of(delta, path)
     source = delta.range(0, 40, 1, 2).select("id", F.expr("uuid()").alias("u")).where("u < '8'")

@@ -176,7 +176,7 @@ def test_rows_that_all_went_meanwhile(table: TableRef) -> None:
     assert table.latest().files.count == 0
 
 
-def test_somebody_who_always_comes_first(table: TableRef) -> None:
+def test_a_writer_that_always_commits_first(table: TableRef) -> None:
     """The rounds are bounded, what cannot be done is left, and nothing is raised."""
     partners = [lambda n=n: rewritten(table, n) for n in range(ROUNDS_MAX)]
     done = run_rewrite_job(table, meanwhile(optimize_job(table), *partners))
@@ -255,7 +255,7 @@ def test_zorder_loses_to_a_delete_and_is_not_done_again(table: TableRef) -> None
     assert ids(table) == all_but(4, 14)
 
 
-def test_equal_rows_of_every_type_are_told_from_unequal_ones(delta: SparkSession, path: str) -> None:
+def test_equal_and_unequal_rows_of_every_type_are_distinguished(delta: SparkSession, path: str) -> None:
     """The one row goes that was meant, and none that only looks like it."""
     values = {
         "d": "cast(if(id < 6, '-0.0', '0.0') AS double)",

@@ -218,7 +218,7 @@ def test_values_that_compare_in_odd_ways(delta: SparkSession, path: str) -> None
         lose(ours, ConcurrentAppendException)
 
 
-def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -> None:
+def test_the_clock_of_a_condition_is_constant(delta: SparkSession, path: str) -> None:
     """Covers race 30: what `current_date()` meant when the table was read, it means for the winner's rows too."""
     frame = delta.sql("SELECT 1L AS id, DATE'2000-01-01' AS day")
     frame.write.format("delta").option("delta.isolationLevel", "Serializable").save(path)
@@ -232,7 +232,7 @@ def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -
 
 
 @pytest.mark.parametrize("condition", ["rand() >= 0 AND id < 3", "id IN (SELECT max(id) - 17 FROM range(20))"])
-def test_conditions_that_cannot_be_asked_again(delta: SparkSession, path: str, condition: str) -> None:
+def test_conditions_that_cannot_be_evaluated_again(delta: SparkSession, path: str, condition: str) -> None:
     """Covers races 24 and 29 on Spark: whatever changes may matter to them."""
     table = numbered_table(delta, path)
     ours = prepare_delete(table, condition)
@@ -284,7 +284,7 @@ def test_conditions_beside_a_subquery_narrow_files_and_conflicts(
 
 
 @pytest.mark.parametrize("change", ["append", "update"])
-def test_a_subquery_asks_all_rows_of_its_partition(delta: SparkSession, path: str, change: str) -> None:
+def test_a_subquery_reads_all_rows_of_its_partition(delta: SparkSession, path: str, change: str) -> None:
     table = numbered_table(delta, path, by=("part",), isolationLevel="Serializable")
     delta.range(3, 6).toDF("k").createOrReplaceTempView("other_rows")
     ours = prepare_update(table, {"n": "0"}, IN_OTHER_TABLE)

@@ -72,7 +72,7 @@ def test_rows_keep_their_ids_wherever_they_go(delta: SparkSession, path: str, mo
             assert (rows.column_names, sorted(rows.column("id").to_pylist())) == (frame.columns, sorted(due))
 
 
-def test_equal_rows_are_told_apart_by_their_ids(delta: SparkSession, path: str) -> None:
+def test_equal_rows_are_distinguished_by_their_ids(delta: SparkSession, path: str) -> None:
     """A DELETE that was overtaken hides the very rows that it chose, and no equal ones."""
     for _ in range(2):
         delta.range(0, 6, 1, 1).selectExpr("id % 2 AS id", "'v' AS name").write.format("delta").mode("append").options(
