@@ -40,7 +40,7 @@ LAYERS: list[set[str]] = [
 """Lowest first. Packages of one layer do not import each other."""
 
 RE_EXPORTS = {"__init__", "exceptions"}
-"""Modules that only gather names for users, from any layer. Of ours, `auto` alone may import them: it stands in for
+"""Modules that only gather names for users, from any layer. Of ours, `auto` alone may import them: it replaces
 delta-spark's modules of the same names."""
 
 FOLDERS_THAT_STACK: dict[str, list[str]] = {

@@ -74,7 +74,7 @@ def superset_served(folder: Path, settings: str) -> Iterator[Superset]:
     environment["FLASK_APP"] = "superset"
     password = secrets.token_urlsafe()
     owner = ["--username", "ann", "--firstname", "Ann", "--lastname", "Owner", "--email", "ann@example.org"]
-    # `init` makes the permissions: without it nobody is shown a schema, whatever the role.
+    # `init` makes the permissions: without it no role sees a schema.
     for command in (["db", "upgrade"], ["fab", "create-admin", *owner, "--password", password], ["init"]):
         told = subprocess.run(
             [f"{PROGRAMS}/superset", *command],

@@ -1,4 +1,4 @@
-"""Which files are clustered together; no Spark and no table is needed to tell."""
+"""Which files are clustered together, computed without Spark and without a table."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_every_plan(files: list[File], full: bool) -> None:
 
 @given(files=FILES, full=st.booleans(), data=st.data())
 def test_runs_come_to_an_end(files: list[File], full: bool, data: st.DataObject) -> None:
-    """Also where small cubes do not fit into one: nobody writes them anew for ever."""
+    """Small cubes that do not fit into one are not rewritten by every run."""
     for run in range(20):
         bins, _ = planned(files, full=full)
         if not bins:

@@ -198,7 +198,7 @@ def test_statistics_of_a_plain_file() -> None:
 
 
 def test_columns_that_a_file_lacks_are_null() -> None:
-    """In whatever case it spells the others; of a struct that it has, fields may be missing."""
+    """The other columns match in any case of letters; a struct may lack fields."""
     table_schema = schema(
         i=LongType(), more=StringType(), many=ArrayType(LongType()), st=schema(x=LongType(), y=LongType())
     )

@@ -149,7 +149,7 @@ def test_a_compaction_of_files_that_leave_goes_with_them(level: str) -> None:
 @LEVELS
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_a_compaction_while_the_schema_goes_back_is_a_conflict(level: str, where: str) -> None:
-    """Its files were written by the schema that goes; under the old one they might say what nobody wrote."""
+    """Its files were written by the schema that goes; under the old one they might be read as values that were never written."""
     writer = table(add("a"), level=level)
     latest = writer.table.snapshots.latest().metadata
     writer.commit([with_properties(latest, dataSkippingNumIndexedCols="5")], name="SET TBLPROPERTIES")

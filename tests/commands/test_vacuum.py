@@ -117,7 +117,7 @@ def test_a_retention_shorter_than_the_tables_is_refused(table: Target) -> None:
     table.vacuum(hours=float("inf"))
     assert table.files() >= {"old", "orphan"}
     table.with_settings(checks_retention=False).vacuum(hours=0)
-    assert table.files() == {"live", "young"}, "a file of this very moment stays: somebody may be about to commit it"
+    assert table.files() == {"live", "young"}, "a file of this very moment stays: a writer may be about to commit it"
 
 
 def test_a_table_with_a_feature_we_lack_is_left_alone(table: Target) -> None:
@@ -278,7 +278,7 @@ def test_links_are_neither_followed_nor_removed(tmp_path: Path) -> None:
     plan = table.vacuum(dry_run=True).plan
     assert plan.paths == ["date=1/orphan"]
 
-    # Between listing and deletion somebody puts a link in the place of a folder.
+    # Between listing and deletion a folder is replaced by a link.
     (root / "date=1" / "orphan").rename(outside / "orphan")
     (root / "date=1").rmdir()
     (root / "date=1").symlink_to(outside)
@@ -320,7 +320,7 @@ def test_a_clock_that_is_ahead_makes_no_file_old(table: Target) -> None:
 
 
 class Refusing(MemoryStore):
-    """Keeps what it is told to keep; dies at a given deletion."""
+    """A store that keeps the files it is configured to keep, and dies at one deletion."""
 
     kept: frozenset[str] = frozenset()
     dies_at: int | None = None
@@ -378,7 +378,7 @@ def test_killed_anywhere_it_can_be_run_again(refusing: Target) -> None:
 
 
 def test_a_full_disk_is_emptied(table: Target) -> None:
-    """Covers bug B84: neither what begins VACUUM's history nor the file that asks for the time can be written there."""
+    """Covers bug B84: neither what begins VACUUM's history nor the file by which the time is read can be written there."""
 
     class FullStore(FaultyStore):
         def put(self, path: str, data: bytes) -> None:
@@ -532,7 +532,7 @@ def test_lite_is_refused_where_the_log_no_longer_has_the_removed_files(table: Ta
 
 
 def test_a_longer_retention_counts_though_checkpoints_have_forgotten(table: Target) -> None:
-    """`delta.deletedFileRetentionDuration` says how long checkpoints keep tombstones; RETAIN may ask for more."""
+    """`delta.deletedFileRetentionDuration` says how long checkpoints keep tombstones; RETAIN may be longer."""
     table.wait(WEEK_HOURS + 1)
     table.commit(add("more"))
     write_checkpoint(table.store, table.latest(), clock=table.clock, new_uuid=lambda: str(uuid.uuid4()))
@@ -553,7 +553,7 @@ def test_a_hint_that_says_nothing_is_none(table: Target, text: bytes) -> None:
 
 
 def test_an_inventory_replaces_the_listing(table: Target) -> None:
-    """Whatever it says, nothing outside the table goes, nothing hidden, and nothing that is needed."""
+    """No inventory deletes a file outside the table, a hidden one or one that is needed."""
     ms = table.clock.now_ms() - WEEK_HOURS * HOUR_MS
     root = "memory:/table"
     rows: list[tuple[str | None, int | None, int | None, bool | None]] = [

@@ -129,7 +129,7 @@ def _names(spark: SparkSession, side: str, place: Path) -> dict[str, Any]:
 
 
 def _told(parameters: dict[str, str] | None) -> list[list[str]]:
-    """Parameters of an operation. Those that are texts of plans are told by name alone: attributes have numbers."""
+    """Parameters of an operation. Those that are texts of plans are compared by name alone: attributes have numbers."""
     left = {"properties", "predicate", "matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates"}
     return [
         [key, "" if key in left else value] for key, value in sorted((parameters or {}).items()) if value is not None

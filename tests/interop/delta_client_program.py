@@ -421,7 +421,7 @@ def conflicts(spark: Any, delta: Any, folder: str) -> None:
 
 
 class Rows:
-    """What the marks of waiting queries ask a client for."""
+    """What a client must supply for the placeholders of waiting queries."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark

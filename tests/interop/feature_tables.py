@@ -1,6 +1,6 @@
 """One table for every feature, as statements that anabranch and the jar both run, and what others make of it.
 
-`{t}` stands for the table. docs/reference/features.md is made from this.
+`{t}` is replaced by the table. docs/reference/features.md is made from this.
 """
 
 from __future__ import annotations

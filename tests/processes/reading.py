@@ -19,7 +19,7 @@ APPENDER = Path(__file__).with_name("appender.py")
 
 
 def run(*arguments: str, **environment: str) -> dict[Append, int]:
-    """Run a program of `appender.py`: the version of each append that its writer was told has landed."""
+    """Run a program of `appender.py`: the version of each append that was acknowledged to its writer."""
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         [sys.executable, str(APPENDER), *arguments],

@@ -25,7 +25,7 @@ WITHIN_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeleted
 
 
 def test_the_page_is_right(delta: SparkSession, name: str) -> None:
-    """Covers bug B92: five differences stood on no page."""
+    """Covers bug B92: five differences were on no page."""
     page = re.sub(r"\s+", " ", PAGE.read_text("utf-8"))
     assert [sentence for sentence in TOLD if sentence not in page] == []
     delta.sql(

@@ -1,4 +1,4 @@
-"""Writes of another format, or of none, where a Delta table is: refused with the way out, or told by a warning."""
+"""Writes of another format, or of none, where a Delta table is: refused with the way out, or reported by a warning."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_error_of_a_write_without_format_says_so(delta: SparkSession, name: s
 def test_a_table_of_another_format_that_replaces_it_is_warned_of(
     delta: SparkSession, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Covers bug B107: a Delta table became one of Parquet, and nobody heard of it."""
+    """Covers bug B107: a Delta table became one of Parquet without a warning."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1L AS id")
     delta.sql(f"CREATE TABLE {name}_parquet USING parquet AS SELECT 1L AS id")
     rows = delta.range(3)

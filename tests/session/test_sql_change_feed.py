@@ -47,7 +47,7 @@ def rows(delta: SparkSession, text: str, **given: Any) -> list[tuple[Any, ...]]:
 @statement("SELECT … FROM table_changes('t', start[, end])")
 def test_table_changes(delta: SparkSession, changed: str) -> None:
     """The rows that came, went and changed from version or time `start` to `end`, both included, with `_change_type`,
-    `_commit_version` and `_commit_timestamp`. It stands where a table may stand."""
+    `_commit_version` and `_commit_timestamp`. It may be wherever a table may be."""
     assert rows(delta, f"SELECT id, n, _change_type, _commit_version FROM table_changes('{changed}', 1, 2)") == [
         (1, 1, "insert", 1),
         (2, 2, "insert", 1),

@@ -36,7 +36,7 @@ ZONES = [
     "Antarctica/Troll",
     "Europe/Amsterdam",
 ]
-"""Offsets, names that Python's data lacks, and places whose clocks the two tell apart, or that change in odd ways."""
+"""Offsets, names that Python's data lacks, and zones in which the two differ, or that change in odd ways."""
 TIMES = [
     "0001-01-01 00:00:00",
     "1582-10-04 12:00:00",

@@ -51,7 +51,7 @@ class Played:
     def commit_with_retries(
         self, name: str, told: Statement, rows: list[Row], *, domains: list[dict[str, Any]] | None = None, **info: Any
     ) -> None:
-        """A commit that leaves `rows`, whatever the statement says."""
+        """A commit that leaves `rows`, independent of the statement."""
         columns = list(rows[0]) if rows else ["id", "n"]
         fields = [{"name": it, "type": "long", "nullable": True, "metadata": {}} for it in columns]
         metadata = {

@@ -1,4 +1,4 @@
-"""Parameters of statements: where they are, which belong to which piece, and what stands for them."""
+"""Parameters of statements: where they are, which belong to which piece, and what replaces them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ SCALARS = st.one_of(
 
 @given(SCALARS)
 def test_no_value_becomes_anything_but_a_literal(value: Any) -> None:
-    """Names, comments, statements: whatever a text holds, its literal is made of a few known words and one value."""
+    """Names, comments, statements: the literal of any text is made of a few known words and one value."""
     written = literal(value)
     assert written is not None
     tokens = tokenize(f"a ={written}")[2:]

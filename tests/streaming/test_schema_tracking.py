@@ -66,7 +66,7 @@ def describe(writer: Writer, names: dict[int, str], *files: Action) -> None:
 
 @dataclasses.dataclass
 class Query:
-    """A query over its restarts, each of which makes the stream anew."""
+    """A query over its restarts, each of which creates the stream again."""
 
     writer: Writer
     options: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -214,7 +214,7 @@ def test_changes_with_no_file_between_them_are_one() -> None:
 
 
 def test_changes_that_are_merged_are_allowed_from_where_the_stream_was() -> None:
-    """What was renamed and renamed again is told as one change, from the name that the target knows."""
+    """What was renamed and renamed again is reported as one change, from the name that the target knows."""
     query = Query(table())
     query.run()
     describe(query.writer, {1: "id", 2: "w"})
@@ -307,7 +307,7 @@ def test_from_an_old_version_the_first_columns_are_those_of_then() -> None:
 
 
 def test_the_table_as_it_is_may_change_before_anything_was_read() -> None:
-    """The first entry counts no more, and nobody has to allow what no row was read before."""
+    """The first entry counts no more, and a change before which no row was read needs no permission."""
     query = Query(table())
     query.start().latest_offset(None)
     describe(query.writer, {1: "id", 2: "w"}, add("b"))

@@ -45,7 +45,7 @@ def failure_of(query: Any, error: type[DeltaError]) -> Any:
     if CONNECT is not None:
         pytest.skip("the rest needs the error itself")
     assert isinstance(raised.value.__cause__, error)
-    # The same facts each time it is asked for, in an exception that nobody else has raised.
+    # The same facts at each call, in an exception that was not raised before.
     assert (type(found.__cause__), str(found.__cause__)) == (error, str(raised.value.__cause__))
     return found.__cause__
 
@@ -93,7 +93,7 @@ def test_a_batch_that_landed_is_not_written_again(delta: SparkSession, path: str
 
 
 def test_complete_mode_replaces_all_rows(delta: SparkSession, path: str, feed: Feed) -> None:
-    """Whatever the session says about overwriting partitions; and not where rows may not go."""
+    """The session's mode of overwriting partitions changes nothing; a table that refuses deletions refuses it."""
     feed.put({"id": 1, "v": "a"}, {"id": 2, "v": "a"})
     counted = feed.frame(delta).groupBy("v").count()
     delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")

@@ -488,7 +488,7 @@ def test_a_table_dropped_under_the_stream_is_reported() -> None:
 
 
 def cleaned_up() -> tuple[Writer, Checkpoint, Sink]:
-    """A stream that stands behind version 0 of a log that begins with version 3."""
+    """A stream that has read version 0 of a log that begins with version 3."""
     writer = created(add("a"))
     checkpoint, sink = Checkpoint(), Sink()
     run(source(writer), checkpoint, sink)

@@ -106,7 +106,7 @@ def test_invalid_arguments(delta: SparkSession, changed: str) -> None:
 
 
 def test_versions_without_a_feed(delta: SparkSession, path: str) -> None:
-    """What was changed while the feed was off is not told, and a column of the feed's own is not let in."""
+    """The feed lacks changes made while it was off, and a column with a name of the feed's own is refused."""
     numbered_table(delta, path, rows=2)
     table = f"delta.`{path}`"
     for value in ("true", "false"):
@@ -149,7 +149,7 @@ def test_columns_that_changed(delta: SparkSession, path: str) -> None:
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_rows_removed_by_what_undoes_a_change_of_columns(delta: SparkSession, path: str, mapping: str) -> None:
     """Covers bug B111: a RESTORE that undoes a widening removes rows that the narrow column cannot hold; so does an overwrite
-    that gives a column another type. From the next version on the feed is read; a column that went harms nobody."""
+    that gives a column another type. From the next version on the feed is read; a dropped column is no problem."""
     properties = {"enableChangeDataFeed": "true", "enableTypeWidening": "true", "columnMapping.mode": mapping}
     numbered_table(delta, path, rows=2, **properties)
     table = f"delta.`{path}`"
@@ -186,7 +186,7 @@ def test_rows_removed_by_what_undoes_a_change_of_columns(delta: SparkSession, pa
 
 
 def test_merge_without_updates(delta: SparkSession, path: str) -> None:
-    """Rows that many rows of the source match are deleted once, and told once."""
+    """Rows that many rows of the source match are deleted once, and in the feed once."""
     table = numbered_table(delta, path, rows=4, enableChangeDataFeed="true", enableDeletionVectors="false")
     source = delta.createDataFrame([(1,), (1,), (2,)], "id long").alias("s")
     DeltaTable.forPath(delta, path).alias("t").merge(source, "t.id = s.id").whenMatchedDelete().execute()
@@ -283,7 +283,7 @@ def test_a_feed_that_delta_rs_wrote(delta: SparkSession, path: str) -> None:
 
 
 def test_old_files_and_new_ones(delta: SparkSession, path: str) -> None:
-    """Copy on write: the rows that stayed are not told, whole files that went are; partitions lie apart."""
+    """Copy on write: the rows that stayed are not in the feed, those of whole removed files are; partitions are in folders."""
     table = numbered_table(
         delta, path, rows=6, by=("part",), enableChangeDataFeed="true", enableDeletionVectors="false"
     )

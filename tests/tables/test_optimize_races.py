@@ -66,7 +66,7 @@ def append(table: TableRef, *values: int) -> None:
 
 
 def meanwhile(job: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
-    """The same, with somebody else's commits between the writing of its files and its own commit: one a bin."""
+    """The same, with another writer's commits between the writing of its files and its own commit: one a bin."""
     waiting = list(others)
 
     def rewrite(snapshot: Snapshot, plan: Plan, planned: PlannedBin) -> RewrittenBin:
@@ -149,7 +149,7 @@ def test_delete_loses_to_several_optimizes_and_deletes(table: TableRef) -> None:
 
 
 def test_optimize_swallows_an_append(table: TableRef) -> None:
-    """Race 54: a DELETE that stands before the append deletes none of its rows."""
+    """Race 54: a DELETE that precedes the append deletes none of its rows."""
     with prepare_delete(table, "id >= 25") as ours:
         append(table, 100, 101)
         optimize(table)
@@ -185,7 +185,7 @@ def test_a_writer_that_always_commits_first(table: TableRef) -> None:
 
 
 def rewritten(table: TableRef, number: int) -> None:
-    """One of the files of the table is taken away by a writer without vectors, who writes its rows anew."""
+    """One of the files of the table is removed by a writer without vectors, which rewrites its rows."""
     snapshot = table.latest()
     transaction = table.begin_at(Operation(name="UPDATE"), snapshot=snapshot)
     target = TargetRows(table, snapshot, transaction.vectors)
@@ -196,7 +196,7 @@ def rewritten(table: TableRef, number: int) -> None:
 
 
 def test_the_table_changes_its_description(table: TableRef) -> None:
-    """A new column makes what was written wrong; it is written anew."""
+    """A new column makes the written files wrong; they are written again."""
 
     def grow() -> None:
         frame = table.session.spark.range(30, 31).selectExpr("id", "'new' AS name", "1 AS extra")

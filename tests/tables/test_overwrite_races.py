@@ -27,7 +27,7 @@ def ids(native: SparkSession, path: str) -> list[int]:
 
 
 def test_an_overwrite_follows_an_optimize(native: SparkSession, path: str) -> None:
-    """Bug B16: the files that it takes out were rearranged, which the OPTIMIZE told. Covers race 47 for overwrites."""
+    """Bug B16: the files that it takes out were rearranged, as the row map of the OPTIMIZE says. Covers race 47 for overwrites."""
     table(native, path, "true")
     beaten(native, f"INSERT OVERWRITE delta.`{path}` VALUES (50, 0, 0)", f"OPTIMIZE delta.`{path}`")
     assert ids(native, path) == [50]

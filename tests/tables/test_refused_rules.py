@@ -1,4 +1,4 @@
-"""Bug B42: what a table may not compute, ask or be called, refused where it is defined, by Delta's conditions."""
+"""Bug B42: what a table may not compute, require or be called, refused where it is defined, by Delta's conditions."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_defaults_are_of_their_column_s_type(native: SparkSession, path: str) ->
 
 
 def test_constraints_are_on_the_row_alone(native: SparkSession, name: str) -> None:
-    """The clock is allowed here, as in Delta: a row is asked once, when it is written."""
+    """The clock is allowed here, as in Delta: a row is checked once, when it is written."""
     native.sql(f"CREATE TABLE {name} (a BIGINT, t TIMESTAMP) USING delta")
     found = {each: refusal(native, f"ALTER TABLE {name} ADD CONSTRAINT c CHECK ({each})") for each in CONSTRAINTS}
     expected = dict(CONSTRAINTS)

@@ -1,4 +1,4 @@
-"""Rows that are written to other files keep the ids and versions by which row tracking tells them, on every engine."""
+"""Rows that are written to other files keep the ids and versions of row tracking, on every engine."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_equal_rows_are_distinguished_by_their_ids(delta: SparkSession, path: st
 
 
 def test_rows_that_changed_are_not_the_rows_that_were_read(delta: SparkSession, path: str) -> None:
-    """Race 83: they stand elsewhere by the same ids; those that were only moved are found by theirs."""
+    """Race 83: they are elsewhere, with the same ids; those that were only moved are found by theirs."""
     append(delta, path, 0, 6, **TRACKED)
     table = table_ref(delta, path)
     with prepare_update(table, {"k": "7L"}, "id = 1") as changes, prepare_delete(table, "id = 2") as deletes:

@@ -1,4 +1,4 @@
-"""What a table asks of its rows, it asks of every writer: each rule, on each path by which a row comes in."""
+"""A table's rules hold for every writer: each rule, on each path by which a row comes in."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def create(delta: SparkSession, path: str, ddl: str, **definition: Any) -> Table
 
 
 def hostile(path: str, **properties: str) -> None:
-    """Write properties into the log of a table as somebody else could."""
+    """Write properties into the log of a table as another engine could."""
     commit = Path(path) / "_delta_log" / "00000000000000000000.json"
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     metadata = next(action["metaData"] for action in actions if "metaData" in action)
@@ -127,7 +127,7 @@ def test_constraints_come_with_a_new_table(delta: SparkSession, path: str) -> No
 
 
 def test_hostile_expressions_never_reach_spark(delta: SparkSession, path: str) -> None:
-    """Covers attack "SQL in metadata": a table whose log asks for code is readable, and refuses writes by name."""
+    """Covers attack "SQL in metadata": a table whose log has code is readable, and refuses writes by name."""
     marker = path + " was here"
     attack = f"reflect('java.nio.file.Files', 'createDirectory', '{marker}') IS NULL"
     with pytest.raises(UntrustedExpressionError, match="reflect"):
@@ -269,7 +269,7 @@ def test_identity_by_default_takes_values(delta: SparkSession, path: str) -> Non
 
 
 def test_identity_columns_take_nulls_unless_they_are_declared_not_to(delta: SparkSession, path: str) -> None:
-    """As with Delta: what somebody writes by default into such a column is his, also when others rewrite the row."""
+    """As with Delta: a value written by default into such a column stays, also when another user rewrites the row."""
     made = identity_table(delta, path, generatedByDefaultAs=IdentityGenerator(start=1, step=1))
     assert made.toDF().schema["id"].nullable
     append(delta.createDataFrame([(None, 10), (None, 11)], "id long, v long").coalesce(1), path)

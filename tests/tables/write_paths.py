@@ -15,7 +15,7 @@ WAIT_S = 60
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
-    """A table, and the column whose value tells its rows apart."""
+    """A table, and the column whose value identifies a row."""
 
     delta: SparkSession
     path: str
