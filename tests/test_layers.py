@@ -176,7 +176,7 @@ def test_modules_of_a_package_form_no_circle() -> None:
 
 
 def test_layers_below_spark_hold_no_session() -> None:
-    """From `transaction` down nothing needs Spark running."""
+    """Nothing from `transaction` down needs Spark running."""
     with_session = [
         f"{module.relative_to(SOURCE)} imports {name}"
         for module, name in imports()

@@ -27,7 +27,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Answer:
-    """Of Superset's REST API."""
+    """An answer of Superset's REST API."""
 
     status: int
     text: str

@@ -116,7 +116,7 @@ def asked_of(dataset: int, query: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows(answer: Answer) -> list[tuple[Any, ...]]:
-    """Of a chart's data."""
+    """The rows of a chart's data."""
     (result,) = answer.found()["result"]
     return [tuple(row[name] for name in result["colnames"]) for row in result["data"]]
 

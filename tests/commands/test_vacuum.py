@@ -63,7 +63,7 @@ def on_disk(root: Path, **properties: str) -> Target:
 
 
 def make_old(root: Path) -> None:
-    """As if all below were written ten years ago; links are left alone."""
+    """Sets the times of all files below to ten years ago; links are left alone."""
     for directory, names, files in os.walk(root, topdown=False):
         for name in [*names, *files]:
             os.utime(os.path.join(directory, name), (1.4e9, 1.4e9), follow_symlinks=False)

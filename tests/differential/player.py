@@ -216,7 +216,7 @@ def _plain(value: Any) -> Any:
 
 
 def _normal(answer: dict[str, Any], place: Path, schema: str) -> dict[str, Any]:
-    """Without what differs between two runs of one program. The folder of the side is `{side}`."""
+    """The text without what differs between two runs of one program. The folder of the side is `{side}`."""
     text = json.dumps(answer).replace(str(place), "{path}").replace(str(place.parent), "{side}")
     found: dict[str, Any] = json.loads(_VOLATILE.sub("_", text.replace(schema, "{schema}")))
     return found

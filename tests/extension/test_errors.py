@@ -365,7 +365,7 @@ WRITES: dict[str, Callable[[DataFrame, str], object]] = {
 
 
 def test_writers_and_readers_raise_deltas_conditions(delta: SparkSession, path: str) -> None:
-    """As delta-spark's jar does; `make test-statements` compares many more."""
+    """The conditions are those of delta-spark's jar; `make test-statements` compares many more."""
     frame = delta.range(3)
     frame.write.format("delta").save(path)
     raised = {condition: raised_by(functools.partial(run, frame, path)) for condition, run in WRITES.items()}
@@ -391,7 +391,7 @@ CHANGES = {
 
 
 def test_statements_raise_deltas_conditions(delta: SparkSession, path: str) -> None:
-    """As delta-spark's jar does; `make test-statements` compares many more."""
+    """The conditions are those of delta-spark's jar; `make test-statements` compares many more."""
     name = f"delta.`{path}`"
     delta.sql(
         f"CREATE TABLE {name} (id BIGINT GENERATED ALWAYS AS IDENTITY, name STRING, p INT, n INT, s STRUCT<x: INT>, "

@@ -32,7 +32,7 @@ def test_progress_counts_rows_and_the_backlog(delta: SparkSession, path: str, re
 
 
 def test_from_the_jvm(delta: SparkSession, path: str, tmp_path: Path) -> None:
-    """As a program in Scala reads it, into a table."""
+    """A program in Scala reads the stream so, into a table."""
     put(delta, path, 1)
     frame: Any = delta._jsparkSession.readStream().format("delta").load(path)
     target = str(tmp_path / "target")

@@ -318,7 +318,7 @@ def test_columns_by_their_full_names(delta: SparkSession, table: str) -> None:
 
 @pytest.mark.usefixtures("variables")
 def test_session_variables(delta: SparkSession, table: str) -> None:
-    """In conditions, sources and INSERT."""
+    """They may be in conditions, sources and INSERT."""
     delta.sql("DECLARE OR REPLACE VARIABLE v BIGINT DEFAULT 15")
     delta.sql("DECLARE OR REPLACE VARIABLE k INT DEFAULT 1")
     assert delta.sql(f"UPDATE {table} SET n = 15 WHERE id = k AND n < v").first() == (1,)

@@ -49,7 +49,7 @@ def appends_in(rows: pa.Table) -> Counter[Append]:
 
 
 def appends_seen_by_all(root: str) -> Counter[Append]:
-    """As `appends_in`, where all readers must agree."""
+    """The result of `appends_in`, in which all readers must agree."""
     found = {name: appends_in(read(root)) for name, read in READERS.items()}
     first, *others = found.values()
     assert all(other == first for other in others), {name: sum(seen.values()) for name, seen in found.items()}

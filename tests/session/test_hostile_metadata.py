@@ -388,7 +388,7 @@ def test_stored_expressions_that_do_more_than_they_may(
 
 @pytest.mark.parametrize("attack", ["reflect", "a function of the user", "subquery", "current_user", "two statements"])
 def test_such_expressions_do_not_get_in(native: SparkSession, path: str, tmp_path: Path, attack: str) -> None:
-    """By no statement that could bring them."""
+    """No statement can write them."""
     table, expression = f"delta.`{path}`", ATTACKS[attack].format(marker=tmp_path / "marker")
     Victim(native, path)
     before = len(commits(path))

@@ -223,7 +223,7 @@ def test_what_is_planted_is_found(tmp_path: Path, plant: Callable[[Played], None
 def test_blind_appends_may_follow_a_statement_that_has_not_read_them(
     tmp_path: Path, kind: str, blind: bool, sound: bool
 ) -> None:
-    """Under WriteSerializable; under Serializable, and where the append read the table, that is a lost update."""
+    """They may under WriteSerializable; under Serializable, and where the append read the table, that is a lost update."""
     played = Played(tmp_path, kind)
     update = played.begin(UPDATE)
     first: Statement = {"kind": "insert", "rows": ROWS[:1]}

@@ -102,7 +102,7 @@ class Query:
         return SchemaLog(self.schemas, table="t", table_id=table_id)
 
     def run(self, kill: Callable[[str], None] = lambda point: None) -> None:
-        """To the end, or to the next change."""
+        """Runs to the end, or to the next change."""
         stream = self.start()
         try:
             run(stream, self.checkpoint, self.sink, kill)
@@ -124,7 +124,7 @@ class Query:
 
 
 def renamed_and_dropped() -> Query:
-    """Under the stream: `b` with the old columns, `c` behind a rename, `d` behind a drop."""
+    """A stream whose table changed: `b` with the old columns, `c` behind a rename, `d` behind a drop."""
     query = Query(table())
     query.run()
     query.writer.append(add("b"))
@@ -317,7 +317,7 @@ def test_the_table_as_it_is_may_change_before_anything_was_read() -> None:
 
 
 def test_a_log_may_be_begun_later() -> None:
-    """With the columns of the batch that was planned last."""
+    """It begins with the columns of the batch that was planned last."""
     query = renamed_and_dropped()
     without = Query(query.writer, options=BOTH)
     start = untracked(query.writer).latest_offset(None)

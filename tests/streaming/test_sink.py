@@ -51,7 +51,7 @@ def failure_of(query: Any, error: type[DeltaError]) -> Any:
 
 
 def test_each_batch_is_one_commit(delta: SparkSession, path: str, feed: Feed) -> None:
-    """In the table's history, in the log, and with the number of the batch from run to run."""
+    """The commit is in the table's history, in the log, and with the number of the batch from run to run."""
     feed.put({"id": 1, "v": "a"}, {"id": 2, "v": "b"})
     feed.put({"id": 3, "v": "c"})
     query = run(feed.frame(delta), feed, path, userMetadata="first run", maxRecordsPerFile=1)
@@ -245,7 +245,7 @@ def test_tables_are_written_in_batches(delta: SparkSession, path: str, feed: Fee
 
 
 def test_checkpoints_below_a_folder_of_the_session(delta: SparkSession, path: str, feed: Feed) -> None:
-    """As Spark does it: the query's name is the folder's."""
+    """Spark makes them so: the query's name is the folder's."""
     feed.put({"id": 1, "v": "a"})
     stream_writer = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
     delta.conf.set("spark.sql.streaming.checkpointLocation", str(feed.checkpoint))
@@ -258,7 +258,7 @@ def test_checkpoints_below_a_folder_of_the_session(delta: SparkSession, path: st
 
 
 def test_other_streams_are_left_alone(delta: SparkSession, path: str, feed: Feed) -> None:
-    """Of other formats, and with a function of the user's own."""
+    """They are streams of other formats, and with a function of the user's own."""
     feed.put({"id": 1, "v": "a"})
     stream_writer = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
     counts = str(feed.folder) + "-counts"

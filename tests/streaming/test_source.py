@@ -577,7 +577,7 @@ def test_killed_at_every_point_and_started_again_nothing_is_lost_or_doubled(opti
 
 
 def test_a_checkpoint_of_delta_spark_is_gone_on_from() -> None:
-    """In the middle of the first snapshot, in the middle of a commit, and behind one."""
+    """It ended in the middle of the first snapshot, in the middle of a commit, and behind one."""
     writer = created(aged("a", 1), aged("b", 2), aged("c", 3))
     writer.append(add("d"), add("e"))
     for offset, rest in (

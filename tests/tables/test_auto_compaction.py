@@ -51,7 +51,7 @@ def append(delta: SparkSession, path: str, first: int, *, p: int = 0, rows: int 
 
 
 def operations(path: str) -> list[str]:
-    """Of all versions, oldest first."""
+    """The operations of all versions, oldest first."""
     return [info["operation"] for info in commit_infos(path)]
 
 

@@ -72,7 +72,7 @@ def test_ranges(delta: SparkSession, changed: str) -> None:
 
 
 def test_filters_and_columns(delta: SparkSession, changed: str) -> None:
-    """Of the feed's own columns as of the table's; the older option; a frame like any other."""
+    """They are on the feed's own columns as on the table's; the older option; a frame like any other."""
     frame = delta.read.format("delta").option("readChangeData", "true").option("startingVersion", 0).load(changed)
     assert frame.columns == ["id", "n", "part", "_change_type", "_commit_version", "_commit_timestamp"]
     assert frame.where("part = 1 AND _change_type = 'insert' AND _commit_version > 0").select("id").collect() == [(7,)]

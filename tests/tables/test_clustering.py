@@ -75,7 +75,7 @@ def run(delta: SparkSession, path: str, *, full: bool = False) -> Any:
 
 
 def ids(delta: SparkSession, path: str) -> list[int]:
-    """As we read them; delta-rs and DuckDB must read the same."""
+    """The ids that we read; delta-rs and DuckDB must read the same."""
     ids = sorted(row[0] for row in delta.read.format("delta").load(path).select("id").collect())
     for read in (read_by_delta_rs, read_by_duckdb):
         assert sorted(read(path).column("id").to_pylist()) == ids

@@ -43,7 +43,7 @@ def table(delta: SparkSession, path: str) -> TableRef:
 
 
 def ids(table: TableRef) -> list[int]:
-    """As we read them; delta-rs and DuckDB must read the same."""
+    """The ids that we read; delta-rs and DuckDB must read the same."""
     frame = table.session.spark.read.format("delta").load(table.path).select("id")
     ids = sorted(row[0] for row in frame.collect())
     for read in (read_by_delta_rs, read_by_duckdb):

@@ -115,7 +115,7 @@ def test_odd_text_in_constraints_and_rows(delta: SparkSession, path: str) -> Non
 
 
 def test_constraints_come_with_a_new_table(delta: SparkSession, path: str) -> None:
-    """As a property, and for its very first rows; two of one name are refused."""
+    """They come as properties, and hold for its very first rows; two of one name are refused."""
     with pytest.raises(CheckConstraintViolationError, match="id"):
         delta.range(3).write.format("delta").option("delta.constraints.c", "id > 0").save(path)
     delta.range(1, 3).write.format("delta").option("delta.constraints.c", "id > 0").save(path)
@@ -328,7 +328,7 @@ def test_what_an_identity_column_cannot_be(delta: SparkSession, path: str) -> No
 
 
 def test_new_rows_among_rows_of_the_table(delta: SparkSession, path: str) -> None:
-    """As MERGE writes them: rows that have a number keep it, new ones get theirs; generated columns follow."""
+    """MERGE writes such rows: those that have a number keep it, new ones get theirs; generated columns follow."""
     builder = DeltaTable.create(delta).location(path).addColumn("v", "BIGINT")
     builder.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator(start=10, step=1))
     builder.addColumn("double", "BIGINT", generatedAlwaysAs="v * 2").execute()

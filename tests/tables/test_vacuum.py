@@ -24,7 +24,7 @@ ODD_VALUES = ["plain", "a b", "a/b", "100%", "é", ".."]
 
 
 def make_old(path: str) -> None:
-    """As if everything but the log had been written ten years ago."""
+    """Sets the times of everything but the log to ten years ago."""
     for directory, _, files in os.walk(path):
         if "_delta_log" not in directory:
             for name in files:

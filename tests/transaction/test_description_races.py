@@ -136,7 +136,7 @@ def test_feature_dropped_mid_flight() -> None:
     ],
 )
 def test_a_protocol_that_is_not_supported(protocol: Protocol, named: str) -> None:
-    """To run again is of no use: the message says what is."""
+    """Running it again is of no use: the message says what is."""
     first = created()
     ours = first.begin()
     line = encode_actions([protocol])
