@@ -321,10 +321,9 @@ def test_an_error_holds_nothing_of_the_program(delta: SparkSession, table: str) 
 
 def test_a_mistake_of_ours_tells_where_it_is(delta: SparkSession) -> None:
     jvm: Any = delta._jvm
-    facts = delta.sparkContext._gateway.new_array(jvm.java.lang.Object, 0)  # type: ignore[union-attr]
     with pytest.raises(KeyError) as raised:
-        jvm.delta.Python.ask("no question of ours", facts)
-    assert raised.value.args == ("no question of ours",)
+        jvm.delta.PythonCallbacks.refuseFilteredTarget("no such node")
+    assert raised.value.args == ("no such node",)
     (note,) = raised.value.__notes__
     assert note.startswith("Raised while Python answered Spark:\n")
     assert "callbacks" in note

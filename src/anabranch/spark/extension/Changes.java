@@ -50,7 +50,7 @@ public class Changes implements InvocationHandler {
     if (name.equals("equals")) return Boolean.valueOf(proxy == arguments[0]);
     if (name.equals("hashCode")) return Integer.valueOf(System.identityHashCode(proxy));
     // Only a stream calls this.
-    if (name.equals("newScanBuilder")) return Python.ask("refuse to stream changes", new Object[] {feed.name()});
+    if (name.equals("newScanBuilder")) return PythonCallbacks.refuseStreamOfChanges(feed.name());
     throw new UnsupportedOperationException("changes of " + feed.name() + ": " + name);
   }
 }

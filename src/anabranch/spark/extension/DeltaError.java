@@ -41,7 +41,7 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     return new DeltaError(condition, sqlState, message, number, facts);
   }
 
-  /** The error of a session that has our classes while Python does not answer. */
+  /** The error of a session that has our classes while Python takes no calls. */
   public static DeltaError disabled() {
     return new DeltaError("ANABRANCH_NOT_ENABLED", "55000",
         "This session does not know Delta tables (any more). Call anabranch.enable(spark) and make the DataFrame again.", 0);
@@ -81,14 +81,14 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     return null;
   }
 
-  /** Remembers an error that ended an answer of Python's, and is thrown into Spark. */
+  /** Remembers an error that ended a callback, and is thrown into Spark. */
   static Throwable passing(Throwable error) {
     PASSING.add(error);
     return error;
   }
 
   /**
-   * Whether the error, not one of ours, ended an answer. Its stack trace is then shortened: all frames of an interruption are
+   * Whether the error, not one of ours, ended a callback. Its stack trace is then shortened: all frames of an interruption are
    * removed, else those from the first of Py4J's on, which repeat for each callback. When a stream stops, Spark matches their text
    * by a regular expression that needs several stack frames for each character.
    */

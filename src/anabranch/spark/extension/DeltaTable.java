@@ -96,11 +96,10 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
 
   /** The catalog entry, from which `toTable` and `readStream.table` take format and location. For a path one is made. */
   public CatalogTable v1Table() {
-    Object entry = catalogTable;
-    Object session = org.apache.spark.sql.classic.SparkSession.active();
-    if (entry == null) entry = Python.ask("entry of path", new Object[] {session, this});
-    DeltaSink.name((CatalogTable) entry);
-    return (CatalogTable) entry;
+    CatalogTable entry = (CatalogTable) catalogTable;
+    if (entry == null) entry = PythonCallbacks.entryOfPath(org.apache.spark.sql.classic.SparkSession.active(), this);
+    DeltaSink.name(entry);
+    return entry;
   }
 
   /** Whether its rows are changes of a table. */
@@ -174,7 +173,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   }
 
   public boolean truncateTable() {
-    Python.ask("truncate", new Object[] {org.apache.spark.sql.classic.SparkSession.active(), this});
+    PythonCallbacks.truncateTable(org.apache.spark.sql.classic.SparkSession.active(), this);
     return true;
   }
 
@@ -184,11 +183,11 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   }
 
   public void commitStagedChanges() {
-    Python.ask("commit staged", new Object[] {org.apache.spark.sql.classic.SparkSession.active(), options.get("anabranch.staged")});
+    PythonCallbacks.commitStagedTable(org.apache.spark.sql.classic.SparkSession.active(), (String) options.get("anabranch.staged"));
   }
 
   public void abortStagedChanges() {
-    Python.ask("abort staged", new Object[] {options.get("anabranch.staged")});
+    PythonCallbacks.abortStagedTable((String) options.get("anabranch.staged"));
   }
 
   /** Equal tables have the same rows. */

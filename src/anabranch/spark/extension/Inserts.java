@@ -185,7 +185,7 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
         for (int row = 0; row < values.rows().size(); row++) if (isDefault(at(values, row, column))) defaultCount++;
         left[column] = isOutermost && defaultCount > 0 && defaultCount == values.rows().size();
         if (left[column]) defaults[column] = Literal$.MODULE$.apply(null);
-        else if (defaultCount > 0) defaults[column] = (Expression) Python.ask("default", new Object[] {session, table, columns[column]});
+        else if (defaultCount > 0) defaults[column] = PythonCallbacks.columnDefault(session, table, columns[column]);
       }
       List rows = new ArrayList();
       for (int row = 0; row < values.rows().size(); row++) {

@@ -40,7 +40,7 @@ public class PathsAreTables extends org.apache.spark.sql.catalyst.rules.Rule {
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
       UnresolvedRelation path = pathOf(node);
       if (path == null) return otherwise.apply(node);
-      Python.ask("is there", new Object[] {session, path.multipartIdentifier().apply(1)});
+      PythonCallbacks.checkTableByPath(session, (String) path.multipartIdentifier().apply(1));
       Seq name = (Seq) path.multipartIdentifier().prepended("spark_catalog");
       UnresolvedRelation named = new UnresolvedRelation(name, path.options(), path.isStreaming());
       named.copyTagsFrom(path);

@@ -25,17 +25,17 @@ public class Reads extends scala.runtime.AbstractPartialFunction {
     DeltaTable changesTable = Changes.read(node);
     if (changesTable != null) return same(relation, Plans.under(changes(changesTable), relation.output()));
     DeltaTable table = Leaves.tableOf(relation);
-    if (relation.identifier().isDefined() && !relation.options().isEmpty()) Python.ask("check options", new Object[] {relation.options().asCaseSensitiveMap()});
-    if (table.declared != null) Python.ask("check declared", new Object[] {session, table, table.declared});
+    if (relation.identifier().isDefined() && !relation.options().isEmpty()) PythonCallbacks.checkReaderOptions(relation.options().asCaseSensitiveMap());
+    if (table.declared != null) PythonCallbacks.checkDeclaredSchema(session, table, table.declared);
     if (table.isChanges()) return same(relation, Plans.under(changes(table), relation.output()));
-    Object feed = readsChanges(relation) ? Python.ask("change feed", new Object[] {session, table, relation.options()}) : null;
+    DeltaTable feed = readsChanges(relation) ? PythonCallbacks.changeFeed(session, table, relation.options()) : null;
     if (feed == null) return same(relation, Leaves.read(session, relation));
-    LogicalPlan rows = changes((DeltaTable) feed);
+    LogicalPlan rows = changes(feed);
     return new scala.Tuple2(rows, relation.output().zip((Seq) rows.output().take(relation.output().size())));
   }
 
   private LogicalPlan changes(DeltaTable table) {
-    return (LogicalPlan) Python.ask("changes", new Object[] {session, table});
+    return PythonCallbacks.rowsOfChanges(session, table);
   }
 
   private static Object same(DataSourceV2Relation before, LogicalPlan now) {

@@ -110,7 +110,7 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   private LogicalPlan command(LogicalPlan statement) {
-    return (LogicalPlan) Python.ask("command", new Object[] {session, statement.nodeName(), statement});
+    return PythonCallbacks.commandOf(session, statement.nodeName(), statement);
   }
 
   /** Whether the write is resolved: Spark resolves the condition of an overwrite after the query. */

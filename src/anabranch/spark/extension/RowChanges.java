@@ -96,7 +96,7 @@ public final class RowChanges {
     if (!rows.resolved() || !namesMetadata(statement)) return;
     for (int i = 0; i < rows.output().size(); i++)
       if (METADATA.equalsIgnoreCase(((Attribute) rows.output().apply(i)).name())) return;
-    Python.ask("refuse metadata", new Object[] {of});
+    PythonCallbacks.refuseMetadataColumn(of);
   }
 
   /** How often the statement may run again after a conflict, as text; null if its caller did not set it. */

@@ -29,9 +29,9 @@ public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
   public TreeNode apply(TreeNode plan) {
     if (!Python.isOpen()) return plan;
     if (plan instanceof InsertIntoHadoopFsRelationCommand) OtherFormats.checkFolder(session, (InsertIntoHadoopFsRelationCommand) plan);
-    LogicalPlan answered = (LogicalPlan) plan;
-    if (WholeTable.isWanted()) answered = (LogicalPlan) answered.transformUp(new WholeTable(session));
-    return answered.transformUp(new Choose(session, null, null));
+    LogicalPlan aggregated = (LogicalPlan) plan;
+    if (WholeTable.isWanted()) aggregated = (LogicalPlan) aggregated.transformUp(new WholeTable(session));
+    return aggregated.transformUp(new Choose(session, null, null));
   }
 
   /** The plan with a version for each table, also in subqueries, for the statement of that number. */
@@ -78,7 +78,7 @@ public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
       LogicalPlan leaf = (LogicalPlan) node;
       Long number = statement == null ? numberOfExecution() : statement;
       boolean withMetadata = leaf.output().size() > table.schema.length();
-      LogicalPlan rows = (LogicalPlan) Python.ask("rows", new Object[] {session, table, number, Boolean.valueOf(withMetadata)});
+      LogicalPlan rows = PythonCallbacks.rowsOfTable(session, table, number, withMetadata);
       return Plans.under(Plans.finished(rows), leaf.output());
     }
   }

@@ -58,7 +58,7 @@ public final class Views {
     changed = with(changed, 0, leaf);
     if (condition == null) return changed;
     if (changed instanceof DeleteFromTable) return with(changed, 1, both(condition, ((DeleteFromTable) changed).condition()));
-    if (changed instanceof MergeIntoTable) return (LogicalPlan) Python.ask("refuse to change rows shown", new Object[] {statement.nodeName()});
+    if (changed instanceof MergeIntoTable) PythonCallbacks.refuseFilteredTarget(statement.nodeName());
     scala.Option updateCondition = ((UpdateTable) changed).condition();
     return with(changed, 2, scala.Option.apply(updateCondition.isEmpty() ? condition : both(condition, (Expression) updateCondition.get())));
   }
@@ -103,7 +103,7 @@ public final class Views {
   }
 
   private LogicalPlan refuse(String problem) {
-    Python.ask("refuse to change", new Object[] {statement.nodeName(), problem});
+    PythonCallbacks.refuseTarget(statement.nodeName(), problem);
     return null;
   }
 

@@ -43,10 +43,10 @@ public class WholeTable extends scala.runtime.AbstractPartialFunction {
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
     if (!isDefinedAt(node)) return otherwise.apply(node);
     Aggregate aggregate = (Aggregate) node;
-    String answer = (String) Python.ask("whole table",
-        new Object[] {session, Leaves.unversioned(leafOf(aggregate)), Versions.numberOfExecution(), functions(aggregate)});
-    if (answer == null) return node;
-    String[] values = answer.split("\0", -1);
+    DeltaTable table = Leaves.unversioned(leafOf(aggregate));
+    String joined = PythonCallbacks.aggregateTable(session, table, Versions.numberOfExecution(), functions(aggregate));
+    if (joined == null) return node;
+    String[] values = joined.split("\0", -1);
     Object[] row = new Object[values.length];
     for (int i = 0; i < values.length; i++) {
       Expression column = (Expression) aggregate.aggregateExpressions().apply(i);
