@@ -156,8 +156,8 @@ class ResolvedStatement:
         columns = (None if column is None else column_of(column) for column in changes.columns(plan))
         self.on: Any = next(columns) if str(plan.nodeName()) == "MergeIntoTable" else None
         self._clauses = [
-            (facts["match"], _clause(facts, columns, table=target.table.label))
-            for facts in json.loads(changes.facts(plan))
+            (clause["match"], _clause(clause, columns, table=target.table.label))
+            for clause in json.loads(changes.json(plan))
         ]
 
     @property
@@ -198,15 +198,15 @@ class StatementExecution:
         return self._driver.column(self.with_versions(plans.Filter(expression, relation)).condition())
 
 
-def _clause(facts: Any, columns: Iterator[Column | None], *, table: str) -> MergeClause:
+def _clause(clause: Any, columns: Iterator[Column | None], *, table: str) -> MergeClause:
     condition = next(columns)
-    if facts["action"] == "delete":
+    if clause["action"] == "delete":
         return DeleteClause(condition=condition)
-    kind = UpdateClause if facts["action"] == "update" else InsertClause
-    if facts["star"]:
+    kind = UpdateClause if clause["action"] == "update" else InsertClause
+    if clause["star"]:
         return kind(condition=condition, values=None)
     values: dict[str, Value] = {}
-    for path in facts["keys"]:
+    for path in clause["keys"]:
         value = next(columns)
         if isinstance(path, str):
             raise NestedAssignmentError(table=table, column=path)

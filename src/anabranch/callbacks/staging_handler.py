@@ -161,7 +161,7 @@ class StagingHandler:
 
     def _create_with_rows(self, session: Any, plan: Any) -> Any:
         """A `CreateTable` of Spark's sources of version 1, with rows: `saveAsTable` over a table of another format."""
-        facts = json.loads(self._driver.delta.Definitions.factsOf(plan.tableDesc()))
+        facts = json.loads(self._driver.delta.Definitions.jsonOf(plan.tableDesc()))
         own = self._driver.session(session)
         name = NameIdentifier((facts["database"] or own.spark.catalog.currentDatabase(), facts["name"]))
         values: dict[str, str] = facts["options"]

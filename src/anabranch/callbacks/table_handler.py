@@ -78,7 +78,7 @@ class TableFacts:
 
 def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
     """The fields of a `delta.DeltaTable`, read from the JVM in one call."""
-    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = driver.delta.Tables.facts(
+    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = driver.delta.Tables.fields(
         table
     ).split("\0")
     options = dict(zip(rest[:-1:2], rest[1::2], strict=True))

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
 from anabranch.errors.base import DeltaError
-from anabranch.spark.gateway.answer_threads import answering
+from anabranch.spark.gateway.callback_threads import in_callback
 from anabranch.spark.gateway.interrupts import Interrupts
 from anabranch.spark.gateway.python_errors import original_error, raised_under, throwable
 
@@ -38,7 +38,7 @@ class CallbackEndpoint:
         Throwable.
         """
         try:
-            with answering(), self.interrupts.answering():
+            with in_callback(), self.interrupts.answering():
                 result = self._function_of(callback)(*arguments[:count])
         except BaseException as error:
             # The thread of the JVM waits for a result, and must get one for any exception.
