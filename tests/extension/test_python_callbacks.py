@@ -1,4 +1,4 @@
-"""The callbacks that Java calls, `PythonCallbacks.java`, are the public methods of the handlers in Python."""
+"""The names by which Java calls Python, and Python Java: only the uses in Java are checked by a compiler."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from anabranch.callbacks import handler_registry
@@ -19,6 +20,7 @@ METHOD = re.compile(
     r"public static \w+ (?P<name>\w+)\((?P<parameters>[^)]*)\) \{\s+"
     r'(?:return (?:\(\w+\) )?)?Python\.call(?:FromProxy)?\(\s*"(?P<handler>\w+)\.(?P<function>\w+)", (?P<arguments>[^)]*)\);'
 )
+JAVA_NAME = re.compile(r"\b(?:_?jvm|_?driver|_?values|self)\.delta\.(?P<class>[A-Z]\w*)(?:\.(?P<method>\w+)\()?")
 NO_CALLBACK = {"keep"}
 """Public methods of `HandlerRegistry` itself, for `enable`."""
 
@@ -104,3 +106,21 @@ def test_every_command_is_listed() -> None:
         if isinstance(value, Command)
     }
     assert set(COMMANDS.values()) == commands
+
+
+def test_every_class_and_method_that_python_names_is_in_the_java() -> None:
+    """A wrong name fails only when Python calls it: Py4J looks it up then."""
+    package = Path(str(importlib.resources.files("anabranch")))
+    java = {path.stem: path.read_text("utf-8") for path in (package / "spark/extension").glob("*.java")}
+    uses = {
+        (match["class"], match["method"])
+        for path in package.rglob("*.py")
+        for match in JAVA_NAME.finditer(path.read_text("utf-8"))
+    }
+    unknown = {
+        (name, method)
+        for name, method in uses
+        if name not in java or (method and not re.search(rf"public .*\b{method}\(", java[name]))
+    }
+    assert len(uses) > len(java) / 2
+    assert not unknown

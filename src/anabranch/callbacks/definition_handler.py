@@ -122,14 +122,14 @@ class DefinitionHandler:
     def _add_check(self, session: Any, plan: Any) -> Any:
         """An `AddCheckConstraint`."""
         leaf = self._driver.delta.Plans.target(plan)
-        table, own = self._driver.delta.Leaves.tableOf(leaf), self._driver.session(session)
+        table, own = self._driver.delta.DeltaRelations.tableOf(leaf), self._driver.session(session)
         table_ref = whole_table_of(self._driver, own, table, statement="ALTER TABLE")
         check = plan.checkConstraint()
         alter_add_constraint(table_ref, str(check.name()), as_quoted_names(table_ref.session, str(check.condition())))
         return self._driver.seq([])
 
     def _checks_table(self, session: Any, plan: Any) -> Any:
-        if not self._driver.delta.Leaves.isTable(self._driver.delta.Plans.target(plan)):
+        if not self._driver.delta.DeltaRelations.isTable(self._driver.delta.Plans.target(plan)):
             raise UnsupportedOperationError(operation="ADD CONSTRAINT for a view", instead="Name the table.")
         return plan
 

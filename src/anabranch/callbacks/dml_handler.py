@@ -126,7 +126,7 @@ class DmlHandler:
         )
 
     def _resolved(self, session: Any, plan: Any, target: Target) -> ResolvedStatement:
-        number = self._driver.delta.Versions.next()
+        number = self._driver.delta.ChooseVersions.next()
         return ResolvedStatement(self._driver, self._driver.delta.RowChanges.atOnce(session, plan, number), target)
 
     delete = Command(run=_delete, result=AFFECTED, check=_checked)
@@ -176,11 +176,11 @@ class StatementExecution:
     def __init__(self, driver: Driver, session: Any) -> None:
         self._driver = driver
         self._session = session
-        self._number = driver.delta.Versions.next()
+        self._number = driver.delta.ChooseVersions.next()
 
     def with_versions(self, plan: Any) -> Any:
         """The plan with the rows of the chosen version for each table."""
-        return self._driver.delta.Versions.chosen(self._session, plan, self._number)
+        return self._driver.delta.ChooseVersions.chosen(self._session, plan, self._number)
 
     def frame(self, plan: Any) -> DataFrame:
         """The rows of the plan, from Spark's cache where the user has cached them.

@@ -34,7 +34,9 @@ class WriteHandler(StagingHandler):
     def _write_rows(self, session: Any, plan: Any) -> Any:
         """A `V2WriteCommand`. Each execution computes its rows again, from the newest versions."""
         relation = plan.table()
-        facts = facts_of(self._driver, self._driver.session(session), self._driver.delta.Leaves.tableOf(relation))
+        facts = facts_of(
+            self._driver, self._driver.session(session), self._driver.delta.DeltaRelations.tableOf(relation)
+        )
         options = _options_of(self._driver, plan)
         if STAGED_OPTION in facts.options:
             self._write_staged_rows(facts.options[STAGED_OPTION], session, plan.query(), options)
@@ -67,7 +69,7 @@ class WriteHandler(StagingHandler):
         lower = {key.lower(): value for key, value in values.items()}
         if kind == _DYNAMIC:
             return dataclasses.replace(options, dynamic_partition_overwrite=options.replace_where is None)
-        read = self._driver.delta.Inserts.replaceOn(plan)
+        read = self._driver.delta.ResolveInserts.replaceOn(plan)
         if read is not None:
             options = dataclasses.replace(options, replace_on_read=self._match(read))
         by_option = lower.get(_DYNAMIC_OPTION.lower(), "static").lower() == "dynamic"

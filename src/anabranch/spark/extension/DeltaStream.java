@@ -95,7 +95,7 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
-      return isDefinedAt(node) ? Leaves.streamed((LogicalRelation) node) : otherwise.apply(node);
+      return isDefinedAt(node) ? DeltaRelations.streamed((LogicalRelation) node) : otherwise.apply(node);
     }
   }
 }

@@ -29,7 +29,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * A table for Spark's analyzer, with its columns at the time when it was looked up. The version to read is chosen when a query
- * runs (Versions), unless the user named one. A rule (Resolve) replaces reads and writes of it.
+ * runs (ChooseVersions), unless the user named one. A rule (ResolveDeltaTables) replaces reads and writes of it.
  */
 public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite, StagedTable, V2TableWithV1Fallback {
   public final String name;
@@ -165,7 +165,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new NoScan(schema);
+    return new EmptyScan(schema);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {

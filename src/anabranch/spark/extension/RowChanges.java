@@ -44,7 +44,7 @@ public final class RowChanges {
   /** The table that a statement changes. */
   public static DeltaTable table(LogicalPlan statement) {
     LogicalPlan leaf = leaf(statement);
-    return Leaves.isTable(leaf) ? Leaves.tableOf(leaf) : Leaves.unversioned(leaf);
+    return DeltaRelations.isTable(leaf) ? DeltaRelations.tableOf(leaf) : DeltaRelations.unversioned(leaf);
   }
 
   /** The statement's attributes for the columns of that table. */
@@ -128,7 +128,7 @@ public final class RowChanges {
   /** The statement with the current time instead of clock functions, and with a version for each table that it reads. */
   public static LogicalPlan atOnce(Object session, LogicalPlan statement, Long number) {
     LogicalPlan still = ComputeCurrentTime$.MODULE$.apply(statement);
-    return (LogicalPlan) still.transformUpWithSubqueries(new Versions.Choose(session, number, leaf(still)));
+    return (LogicalPlan) still.transformUpWithSubqueries(new ChooseVersions.Choose(session, number, leaf(still)));
   }
 
   /**

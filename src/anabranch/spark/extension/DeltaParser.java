@@ -12,11 +12,11 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.internal.VariableSubstitution;
 
 /** Our parser, for the few statements that Spark's does not know, before Spark's. A proxy, since the interface has more methods in newer versions. */
-public class Parse implements InvocationHandler {
+public class DeltaParser implements InvocationHandler {
   public final Object spark;
   private final Pattern ours;
 
-  public Parse(Object spark, String ours) {
+  public DeltaParser(Object spark, String ours) {
     this.spark = spark;
     this.ours = Pattern.compile(ours, 34);  // CASE_INSENSITIVE | DOTALL
   }
@@ -51,6 +51,6 @@ public class Parse implements InvocationHandler {
   }
 
   public static Object around(Object spark, String ours) {
-    return Proxy.newProxyInstance(ParserInterface.class.getClassLoader(), new Class[] {ParserInterface.class}, new Parse(spark, ours));
+    return Proxy.newProxyInstance(ParserInterface.class.getClassLoader(), new Class[] {ParserInterface.class}, new DeltaParser(spark, ours));
   }
 }

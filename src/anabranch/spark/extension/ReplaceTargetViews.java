@@ -17,12 +17,12 @@ import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 
 /** Turns statements that change rows through a temporary view or a DataFrame into statements about the table itself. */
-public final class Views {
+public final class ReplaceTargetViews {
   private final LogicalPlan statement;
   private final Map columns = new HashMap();
   private Expression condition = null;
 
-  private Views(LogicalPlan statement) {
+  private ReplaceTargetViews(LogicalPlan statement) {
     this.statement = statement;
   }
 
@@ -30,7 +30,7 @@ public final class Views {
   public static boolean reads(LogicalPlan target) {
     scala.collection.immutable.Seq leaves = target.collectLeaves();
     for (int i = 0; i < leaves.size(); i++) {
-      if (Leaves.unversioned(leaves.apply(i)) != null || Leaves.isTable(leaves.apply(i))) return true;
+      if (DeltaRelations.unversioned(leaves.apply(i)) != null || DeltaRelations.isTable(leaves.apply(i))) return true;
     }
     return false;
   }
@@ -42,9 +42,9 @@ public final class Views {
     return inner.children().isEmpty();
   }
 
-  /** The statement about the table itself. Views with more than rows and columns of one table are refused. */
+  /** The statement about the table itself. ReplaceTargetViews with more than rows and columns of one table are refused. */
   public static LogicalPlan tableOf(LogicalPlan statement) {
-    return new Views(statement).changed();
+    return new ReplaceTargetViews(statement).changed();
   }
 
   private LogicalPlan changed() {
@@ -85,7 +85,7 @@ public final class Views {
       condition = condition == null ? kept : both(condition, kept);
       return leaf;
     }
-    if (Leaves.isTable(plan) || Leaves.unversioned(plan) != null) return plan;
+    if (DeltaRelations.isTable(plan) || DeltaRelations.unversioned(plan) != null) return plan;
     return refuse("it is more than rows and columns of one table: " + plan.nodeName());
   }
 

@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /** Our tables as leaves of Spark's plans. */
-public final class Leaves {
-  private Leaves() {}
+public final class DeltaRelations {
+  private DeltaRelations() {}
 
   /** Whether the node is a table of ours as the catalog returns it. */
   public static boolean isTable(Object node) {
