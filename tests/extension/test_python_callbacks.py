@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.callbacks import handler_registry
-from anabranch.callbacks.handler_registry import COMMANDS, HANDLERS
+from anabranch.callbacks.handler_registry import COMMANDS_BY_NODE, HANDLERS
 from anabranch.callbacks.resolved_commands import Command
 
 SOURCE = importlib.resources.files("anabranch.spark.extension").joinpath("PythonCallbacks.java").read_text("utf-8")
@@ -105,7 +105,7 @@ def test_every_command_is_listed() -> None:
         for name, value in public(handler).items()
         if isinstance(value, Command)
     }
-    assert set(COMMANDS.values()) == commands
+    assert set(COMMANDS_BY_NODE.values()) == commands
 
 
 def test_every_class_and_method_that_python_names_is_in_the_java() -> None:

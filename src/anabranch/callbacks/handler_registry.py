@@ -38,7 +38,7 @@ HANDLERS = {
 }
 """The module of each handler. The public methods of a handler are the callbacks of `delta.PythonCallbacks`."""
 
-COMMANDS = {
+COMMANDS_BY_NODE = {
     "AppendData": "WriteHandler.write",
     "OverwriteByExpression": "WriteHandler.write",
     "OverwritePartitionsDynamic": "WriteHandler.write",
@@ -95,7 +95,7 @@ class HandlerRegistry:
         return command.run(handler, session, statement)
 
     def _command(self, node: str) -> tuple[Any, Command]:
-        name, _, command = COMMANDS[node].partition(".")
+        name, _, command = COMMANDS_BY_NODE[node].partition(".")
         handler = self._handler(name)
         return handler, getattr(handler, command)
 
