@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors.exceptions import captured
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from anabranch.errors.arguments import SqlSyntaxError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.dml import SubqueryRowsError
 from anabranch.errors.environment import DataFileDamagedError, DataFileMissingError, StorageError
@@ -319,12 +321,25 @@ def test_an_error_holds_nothing_of_the_program(delta: SparkSession, table: str) 
     assert [held() for _, held in met] == [None] * len(calls)
 
 
+def test_the_parser_throws_no_wrapper(delta: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a proxy in the JVM. Clients of a server know an error by its class, so it must not be Java's wrapper."""
+    convert, thrown = captured.convert_exception, []
+
+    def recorded(error: Any) -> Any:
+        thrown.append(str(error.getClass().getName()))
+        return convert(error)
+
+    monkeypatch.setattr(captured, "convert_exception", recorded)
+    with pytest.raises(SqlSyntaxError):
+        delta.sql("RESTORE TABLE delta.`/nowhere` TO")
+    assert thrown[-1] == "delta.DeltaError"
+
+
 def test_an_internal_error_names_its_line(delta: SparkSession) -> None:
     jvm: Any = delta._jvm
-    facts = delta.sparkContext._gateway.new_array(jvm.java.lang.Object, 0)  # type: ignore[union-attr]
     with pytest.raises(KeyError) as raised:
-        jvm.delta.Python.ask("no question of ours", facts)
-    assert raised.value.args == ("no question of ours",)
+        jvm.delta.PythonCallbacks.refuseFilteredTarget("no such node")
+    assert raised.value.args == ("no such node",)
     (note,) = raised.value.__notes__
     assert note.startswith("Raised while Python answered Spark:\n")
     assert "callbacks" in note

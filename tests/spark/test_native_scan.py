@@ -587,7 +587,7 @@ def test_unused_scans_are_released(spark: SparkSession, engine: NativeEngine, tm
 def test_a_mask_of_the_wrong_length_stops_the_query(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     files = people(spark, engine, tmp_path)
     files.mask = lambda _: np.ones(2, dtype=np.bool_)
-    with pytest.raises(Exception, match="expected an answer for 6 files"):
+    with pytest.raises(Exception, match="expected a byte for each of 6 files"):
         files.scan().count()
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.protocol.time_zones import TimeZone
-from anabranch.spark.gateway.answer_threads import is_answering
+from anabranch.spark.gateway.callback_threads import is_in_callback
 from anabranch.spark.gateway.jvm_time_zones import session_zone
 from anabranch.spark.gateway.session_identity import identity
 from anabranch.spark.native.native_engine import NativeEngine
@@ -139,8 +139,8 @@ class DeltaSession:
             return delta_log
 
     def describe_jobs(self, text: str) -> None:
-        """Describes the later jobs of this answer as `text` in Spark's UI, unless the user has described them."""
-        if is_answering():
+        """Describes the later jobs of this callback as `text` in Spark's UI, unless the user has described them."""
+        if is_in_callback():
             self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
 
     def opened(self) -> list[tuple[str, DeltaLog]]:
