@@ -5,7 +5,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SPARK ?= 4.3
 SPARK_VENV = .venv-spark-$(SPARK)
-SPARK_VERSIONS = 4.0 4.1 4.2 4.3
+PYSPARK_RELEASES = 4.0.5 4.1.4 4.2.1 4.3.0
+SPARK_VERSIONS = $(basename $(PYSPARK_RELEASES))
 SPARK_ENVIRONMENTS = $(patsubst %/.ready,%,$(wildcard $(SPARK_VERSIONS:%=.venv-spark-%/.ready)))
 NATIVE_TESTS = tests/extension tests/session tests/tables tests/streaming
 PLACES_TESTS = tests/extension/test_places.py tests/extension/test_own_statements.py
@@ -14,19 +15,26 @@ DEMO_PATH ?= demo-data/flights
 PYTEST_ARGS ?=
 TEST_WORKERS ?= 2
 EXAMPLES ?= https://github.com/delta-io/delta
+TESTS ?= not long
 HISTORIES ?= 20000
 BATCHES ?= 1000
 
+# Versions of all packages but PySpark, by `make lock`. `make test CONSTRAINTS=` installs the newest of all instead.
+CONSTRAINTS ?= constraints.txt
 # The package as it lies here, its extras, and the tools of its development: pip knows dependency groups from 25.1 on.
+packages = -e '.[connect,demo,iceberg]' --group dev
+# The PySpark of a version: the release that the tests were last run on, or the newest.
+pyspark = 'pyspark==$(if $(CONSTRAINTS),$(filter $(1).%,$(PYSPARK_RELEASES)),$(1).*)'
 install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' \
-    && $(1)/python -m pip install --quiet --disable-pip-version-check -e '.[connect,demo,iceberg]' --group dev $(2)
+    && $(1)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) $(packages) \
+    $(call pyspark,$(2))
 
-in_processes = $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test test-long check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all clean
+.PHONY: help demo test coverage test-long check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -35,10 +43,16 @@ demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent
 	@$(BIN)/anabranch demo $(DEMO_PATH)
 
 test: $(VENV)/spark.jsa java ## Every layer and every statement, in TEST_WORKERS processes: about a quarter of an hour
-	$(in_processes) -m "not long" $(PYTEST_ARGS)
+	$(BIN)/python $(in_processes) -m "not long" $(PYTEST_ARGS)
+
+coverage: $(VENV)/spark.jsa java ## The lines that tests run, of all but the long ones: make coverage TESTS='not spark and not long'
+	$(BIN)/coverage erase
+	$(BIN)/coverage run $(in_processes) -m "$(TESTS)" $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=miss
 
 test-long: $(VENV)/spark.jsa java ## What is long by nature: many processes, servers, interleavings, soak, leaks
-	$(in_processes) -m long $(PYTEST_ARGS)
+	$(BIN)/python $(in_processes) -m long $(PYTEST_ARGS)
 
 check: $(VENV)/.ready lint types java java-check ## Format, lint, strict types, layers, Java, the examples of README and docs
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/docs
@@ -115,22 +129,25 @@ java-check-all: $(SPARK_VERSIONS:%=.venv-spark-%/.ready) java-check ## The same,
 java:
 	@scripts/ensure_java.sh
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), f"anabranch needs Python 3.11 or newer, this is {sys.version.split()[0]}; name another one with PYTHON=..."'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (once; about a minute) ..."
-	@$(call install,$(BIN))
+	@$(call install,$(BIN),$(lastword $(SPARK_VERSIONS)))
 	@touch $@
 
-.venv-spark-%/.ready: pyproject.toml
+.venv-spark-%/.ready: pyproject.toml $(CONSTRAINTS)
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@echo "Setting up $(@D) (once) ..."
-	@$(call install,$(@D)/bin,'pyspark==$*.*')
+	@$(call install,$(@D)/bin,$*)
 	@touch $@
 
 %/spark.jsa: %/.ready | java
 	@echo "Writing the classes that Spark loads into $@ (once; half a minute) ..."
 	@$(@D)/bin/python tests/class_data.py
+
+lock: $(VENV)/.ready ## Renew constraints.txt: the newest versions of all packages that fit together
+	@$(BIN)/python scripts/lock.py $(packages) $(call pyspark,$(lastword $(SPARK_VERSIONS)))
 
 clean: ## Remove environments and what the demo made
 	rm -rf .venv .venv-bi .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist

@@ -17,11 +17,12 @@ TESTS=${JAR_TESTS:-tests/interop}
 command -v mvn >/dev/null || not_run "Maven (mvn) is not installed"
 scripts/ensure_java.sh
 
-if [ ! -f "$VENV/.ready" ] || [ pyproject.toml -nt "$VENV/.ready" ]; then
+if [ ! -f "$VENV/.ready" ] || [ pyproject.toml -nt "$VENV/.ready" ] || [ constraints.txt -nt "$VENV/.ready" ]; then
     echo "Setting up $VENV with PySpark $PYSPARK (once; some minutes) ..."
     [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' &&
-        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[connect,demo,iceberg]' --group dev "pyspark==$PYSPARK" ||
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[connect,demo,iceberg]' --group dev \
+            "pyspark==$PYSPARK" ||
         not_run "the Python packages could not be installed"
     touch "$VENV/.ready"
 fi

@@ -1,4 +1,4 @@
-"""What every test may ask for."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
 
 class FailuresAtOnce:
-    """Tells each failure when it happens: a run that is cut off has then said what it found."""
+    """Reports each failure when it happens, so that a run which is cut off has reported its failures."""
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
         self.reporter = reporter
@@ -123,7 +123,7 @@ def delta(request: pytest.FixtureRequest) -> SparkSession:
 
 @pytest.fixture
 def active(delta: SparkSession) -> None:
-    """The session is the active one of its thread, whichever test ran before: Spark asks the active session for settings,
+    """The session is the active one of its thread, whichever test ran before: Spark reads settings of the active session,
     also where another one's catalogs are looked for (`toTable`)."""
     if CONNECT is None:
         delta._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(delta._jsparkSession)
@@ -173,7 +173,7 @@ def name(delta: SparkSession) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests have to tell by `record_property("told", …)`: how much was tried, from which seeds."""
+    """What tests report by `record_property("told", …)`: how much was tried, from which seeds."""
     for report in terminalreporter.stats.get("passed", []):
         for name, value in report.user_properties:
             if name == "told":

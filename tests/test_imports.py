@@ -1,4 +1,4 @@
-"""What a program pays for before it asks for anything: modules are imported when they are needed."""
+"""What a program pays for before its first call: modules are imported when they are needed."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from test_house import MODULES, text_of
 from test_layers import tree_of
 
@@ -18,6 +20,8 @@ NAMES = {
     *("doubt", "fate", "anew", "each"),
 }
 """Words that say what happened to a thing, or that only we would call it by. The thing's own name stands instead."""
+
+TESTS = sorted(path for path in Path(__file__).parent.rglob("*.py") if path != Path(__file__))
 
 NAMES_OF_OTHERS = re.compile(r"\w*NotFoundError|FileNotFoundError|CommitFateUnknownError|foreach\w*|forEach\w*")
 """Errors that users catch, and names that Python and Spark give."""
@@ -33,6 +37,7 @@ FRAGMENT = re.compile(
 
 NAMES_MAX = 150
 PROSE_MAX = 60
+PROSE_OF_TESTS_MAX = 80
 FRAGMENTS_MAX = 5
 
 
@@ -70,9 +75,12 @@ def test_names_say_what_things_are() -> None:
     assert uses.total() <= NAMES_MAX, uses.most_common(40)
 
 
-def test_texts_are_said_as_an_engineer_would() -> None:
-    uses = Counter({path: sum(len(PROSE.findall(text)) for text in sentences(path)) for path in MODULES})
-    assert uses.total() <= PROSE_MAX, uses.most_common(20)
+@pytest.mark.parametrize(
+    ("paths", "most"), [(MODULES, PROSE_MAX), (TESTS, PROSE_OF_TESTS_MAX)], ids=["package", "tests"]
+)
+def test_texts_are_said_as_an_engineer_would(paths: list[Path], most: int) -> None:
+    uses = Counter({path: sum(len(PROSE.findall(text)) for text in sentences(path)) for path in paths})
+    assert uses.total() <= most, uses.most_common(20)
 
 
 def test_docstrings_are_sentences() -> None:

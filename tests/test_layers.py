@@ -40,7 +40,7 @@ LAYERS: list[set[str]] = [
 """Lowest first. Packages of one layer do not import each other."""
 
 RE_EXPORTS = {"__init__", "exceptions"}
-"""Modules that only gather names for users, from any layer. Of ours, `auto` alone may import them: it stands in for
+"""Modules that only gather names for users, from any layer. Of ours, `auto` alone may import them: it replaces
 delta-spark's modules of the same names."""
 
 FOLDERS_THAT_STACK: dict[str, list[str]] = {
@@ -176,7 +176,7 @@ def test_modules_of_a_package_form_no_circle() -> None:
 
 
 def test_layers_below_spark_hold_no_session() -> None:
-    """From `transaction` down nothing needs Spark running."""
+    """Nothing from `transaction` down needs Spark running."""
     with_session = [
         f"{module.relative_to(SOURCE)} imports {name}"
         for module, name in imports()

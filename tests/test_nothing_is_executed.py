@@ -1,4 +1,4 @@
-"""Nothing that stands in a table is ever run: the package has no way to run it. Covers attack A8."""
+"""Nothing in a table is ever run: the package has no way to run it. Covers attack A8."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_the_releases_are_those_of_the_package() -> None:
     ],
 )
 def test_it_is_said_before_any_import_fails(imports: str, tmp_path: Path) -> None:
-    """Covers bug B93, with a PySpark that tells an old version and lacks what old ones lack."""
+    """Covers bug B93, with a PySpark that reports an old version and lacks what old ones lack."""
     package = tmp_path / "pyspark"
     (package / "sql").mkdir(parents=True)
     (package / "__init__.py").write_text("__version__ = '3.5.9'\nSparkContext = None\n")

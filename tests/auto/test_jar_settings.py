@@ -32,7 +32,7 @@ EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
         ("spark.connect.extensions.relation.classes", "org.apache.spark.sql.connect.delta.DeltaRelationPlugin", None),
     ],
 )
-def test_what_asks_for_the_jar_goes(key: str, value: str, left: str | None) -> None:
+def test_settings_that_name_the_jar_are_removed(key: str, value: str, left: str | None) -> None:
     kept, left_out = without_jar(key, value)
     assert kept == left
     assert left_out

@@ -45,7 +45,7 @@ def test_a_file_of_an_earlier_anabranch_is_replaced(tmp_path: Path) -> None:
     assert file.path.read_text() == site_file.CONTENT
 
 
-def test_a_file_of_somebody_else_stays(tmp_path: Path) -> None:
+def test_a_file_of_another_program_stays(tmp_path: Path) -> None:
     file = SiteFile(folder=tmp_path)
     file.path.write_text("import something\n")
     for change in (file.write, file.remove):

@@ -27,7 +27,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Answer:
-    """Of Superset's REST API."""
+    """An answer of Superset's REST API."""
 
     status: int
     text: str
@@ -74,7 +74,7 @@ def superset_served(folder: Path, settings: str) -> Iterator[Superset]:
     environment["FLASK_APP"] = "superset"
     password = secrets.token_urlsafe()
     owner = ["--username", "ann", "--firstname", "Ann", "--lastname", "Owner", "--email", "ann@example.org"]
-    # `init` makes the permissions: without it nobody is shown a schema, whatever the role.
+    # `init` makes the permissions: without it no role sees a schema.
     for command in (["db", "upgrade"], ["fab", "create-admin", *owner, "--password", password], ["init"]):
         told = subprocess.run(
             [f"{PROGRAMS}/superset", *command],

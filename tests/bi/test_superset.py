@@ -116,7 +116,7 @@ def asked_of(dataset: int, query: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows(answer: Answer) -> list[tuple[Any, ...]]:
-    """Of a chart's data."""
+    """The rows of a chart's data."""
     (result,) = answer.found()["result"]
     return [tuple(row[name] for name in result["colnames"]) for row in result["data"]]
 
@@ -219,7 +219,7 @@ def test_a_chart_over_time(superset: Superset, orders: int, grain: str, expected
     assert days == expected
 
 
-def test_charts_of_a_dashboard_are_asked_for_at_once(superset: Superset, orders: int) -> None:
+def test_charts_of_a_dashboard_are_requested_at_the_same_time(superset: Superset, orders: int) -> None:
     def chart(item: str) -> list[tuple[Any, ...]]:
         only = [{"col": "item", "op": "==", "val": item}]
         return rows(superset.post("/chart/data", asked_of(orders, query_of(filters=only))))

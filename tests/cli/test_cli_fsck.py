@@ -192,14 +192,14 @@ def test_a_vector_that_hides_more_rows_than_the_log_says(run: Run, table: TableI
     assert "3 rows" in problem["problem"]
 
 
-def test_files_that_nobody_needs_are_only_noted(run: Run, table: TableInFolder) -> None:
+def test_unneeded_files_are_only_noted(run: Run, table: TableInFolder) -> None:
     (table.path / "orphan.parquet").write_bytes(b"12345")
     document = check(run, table.path)
     assert document["clean"]
     assert document["unreferenced"] == {"files": 1, "bytes": 5}
 
 
-def test_a_feature_nobody_here_knows_is_named(run: Run, table: TableInFolder) -> None:
+def test_an_unsupported_feature_is_named(run: Run, table: TableInFolder) -> None:
     path = table.commit_file(0)
     path.write_text(path.read_text().replace('"readerFeatures":["deletionVectors"', '"readerFeatures":["timeMachine"'))
     document = check(run, table.path)

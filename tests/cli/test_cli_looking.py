@@ -217,6 +217,17 @@ def test_a_log_compaction_is_written_and_used(run: Run, table: TableInFolder) ->
         assert (outcome.exit_code, "as in 4..6" in outcome.err.replace("\n", " ")) == (1, True)
 
 
+@pytest.mark.parametrize(("versions", "missing"), [("2..4", 4), ("0..2", 0), ("7..9", 7)])
+def test_a_log_compaction_of_versions_that_do_not_exist_is_refused(
+    run: Run, table: TableInFolder, versions: str, missing: int
+) -> None:
+    run("checkpoint", table.path)
+    table.commit_file(0).unlink()
+    error = run("checkpoint", table.path, "--log-compaction", versions, "--json").document["error"]
+    assert error["condition"] == "DELTA_VERSION_NOT_FOUND"
+    assert error["facts"] == {"table": str(table.path), "version": missing, "earliest": 1, "latest": 3}
+
+
 def test_an_error_is_one_short_message(run: Run, tmp_path: Path) -> None:
     outcome = run("history", tmp_path / "nothing")
     assert outcome.exit_code == 1

@@ -1,4 +1,4 @@
-"""Which files OPTIMIZE and REORG rewrite together; no Spark and no table is needed to tell."""
+"""Which files OPTIMIZE and REORG rewrite together, computed without Spark and without a table."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ def cloning(writer: Writer) -> PreparedClone:
 
 
 @pytest.mark.parametrize("winner", ["append", "compaction", "clustering", "property"])
-def test_whatever_lands_first_is_a_conflict(winner: str) -> None:
+def test_any_commit_that_lands_first_is_a_conflict(winner: str) -> None:
     writer = created(add("a"), protocol=ALL, described=metadata())
     ours, rival = cloning(writer), rival_of(writer)
     if winner == "append":

@@ -1,4 +1,4 @@
-"""Which files are clustered together; no Spark and no table is needed to tell."""
+"""Which files are clustered together, computed without Spark and without a table."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_two_small_cubes_become_one() -> None:
     assert planned([File(80, "q"), File(90, "c")])[0] == [], "no room for both"
 
 
-def test_what_others_clustered_is_clustered_anew_by_full_alone() -> None:
+def test_only_full_clusters_again_what_others_clustered() -> None:
     files = [File(5, "q", ("b",)), File(6, "c"), File(7, provider="other"), File(8, "w", provider="other")]
     bins, in_cubes = planned(files)
     assert bins == []
@@ -101,7 +101,7 @@ def test_what_others_clustered_is_clustered_anew_by_full_alone() -> None:
     assert planned([*files, File(9)])[0] == [(4, 1)]
 
 
-def test_a_stable_cube_stays_when_others_are_clustered_anew() -> None:
+def test_a_stable_cube_stays_when_others_are_clustered_again() -> None:
     assert planned([File(100, "q"), File(5, "c", ("b",))], full=True)[0] == [(1,)]
 
 
@@ -144,7 +144,7 @@ def test_every_plan(files: list[File], full: bool) -> None:
 
 @given(files=FILES, full=st.booleans(), data=st.data())
 def test_runs_come_to_an_end(files: list[File], full: bool, data: st.DataObject) -> None:
-    """Also where small cubes do not fit into one: nobody writes them anew for ever."""
+    """Small cubes that do not fit into one are not rewritten by every run."""
     for run in range(20):
         bins, _ = planned(files, full=full)
         if not bins:

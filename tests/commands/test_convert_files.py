@@ -86,7 +86,7 @@ def statistics(data: bytes, file_schema: StructType, table_schema: StructType | 
     return found
 
 
-def test_files_of_one_kind_are_asked_about_once() -> None:
+def test_spark_infers_the_schema_of_files_of_one_kind_once() -> None:
     """Else each file of another writer would cost a job."""
     data, other = parquet(pa.table({"x": [1]})), parquet(pa.table({"x": ["a"]}))
     store = store_of(a=data, b=data, c=other, d=data)
@@ -198,7 +198,7 @@ def test_statistics_of_a_plain_file() -> None:
 
 
 def test_columns_that_a_file_lacks_are_null() -> None:
-    """In whatever case it spells the others; of a struct that it has, fields may be missing."""
+    """The other columns match in any case of letters; a struct may lack fields."""
     table_schema = schema(
         i=LongType(), more=StringType(), many=ArrayType(LongType()), st=schema(x=LongType(), y=LongType())
     )

@@ -43,7 +43,7 @@ def rules(*columns: StructField, zone: TimeZone = UTC, **given: bool) -> Partiti
 
 @given(st.dictionaries(NAMES, st.none() | NAMES, max_size=3))
 def test_a_folder_that_spark_names_is_understood(values: dict[str, str | None]) -> None:
-    """Names and values come back whatever characters they have."""
+    """Names and values with any characters come back."""
     assert dict(folder_values(partition_path(values))) == values
 
 
@@ -62,7 +62,7 @@ def test_a_folder_that_spark_names_is_understood(values: dict[str, str | None]) 
     ],
 )
 def test_folders(folder: str, found: tuple[tuple[str, str | None], ...]) -> None:
-    """Partition folders stand in a row; others may come before them and after them, not between."""
+    """Partition folders follow one another; others may come before and after them, not between."""
     assert folder_values(folder) == found
 
 

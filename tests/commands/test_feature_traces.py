@@ -110,7 +110,7 @@ def test_actions_that_use_a_feature(feature: str, used: Action, unused: Action) 
 
 
 def test_history_is_seen_to_where_readers_need_the_feature() -> None:
-    """Each feature that readers must know leaves something in old versions, but one that asks nothing of them."""
+    """Each feature that readers must know leaves something in old versions, except one that requires nothing of them."""
     reading = {name for name in REMOVALS if FEATURES[name].kind is FeatureKind.READER_WRITER}
     assert {name for name, row in REMOVALS.items() if row.used_in_history} == reading - {"vacuumProtocolCheck"}
     in_history = REMOVALS["typeWidening"].used_in_history

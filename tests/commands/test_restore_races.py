@@ -149,7 +149,7 @@ def test_a_compaction_of_files_that_leave_goes_with_them(level: str) -> None:
 @LEVELS
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_a_compaction_while_the_schema_goes_back_is_a_conflict(level: str, where: str) -> None:
-    """Its files were written by the schema that goes; under the old one they might say what nobody wrote."""
+    """Its files were written by the schema that goes; under the old one they might be read as values that were never written."""
     writer = table(add("a"), level=level)
     latest = writer.table.snapshots.latest().metadata
     writer.commit([with_properties(latest, dataSkippingNumIndexedCols="5")], name="SET TBLPROPERTIES")
@@ -249,7 +249,7 @@ def test_a_delete_of_rows_that_restore_left_alone_lands_behind_it(level: str) ->
 
 
 @LEVELS
-def test_a_condition_that_cannot_be_asked_again_gives_way_to_rows_that_came_back(level: str) -> None:
+def test_a_condition_that_cannot_be_evaluated_again_conflicts_with_restored_rows(level: str) -> None:
     writer = table(add("a"), level=level)
     hide(writer, "a", {1})
     ours = writer.begin("DELETE")
@@ -322,7 +322,7 @@ STEP = st.one_of(
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(STEP, min_size=2, max_size=7))
-def test_whatever_happened_a_version_comes_back_exactly(steps: list[tuple]) -> None:
+def test_a_version_is_restored_exactly_after_any_statements(steps: list[tuple]) -> None:
     writer = table(add("start"))
     names = (f"f{number}" for number in itertools.count())
     for step in steps:

@@ -80,7 +80,7 @@ def test_an_identity_column_that_is_gone_now_comes_back_with_its_own_mark() -> N
     assert json.loads(definition.schema_string)["fields"][0]["metadata"]["delta.identity.highWaterMark"] == 5
 
 
-def test_the_time_since_when_commits_tell_theirs_is_that_of_the_history_there_is() -> None:
+def test_the_start_of_in_commit_timestamps_is_that_of_the_existing_history() -> None:
     on = {"delta.enableInCommitTimestamps": "true"}
     notes = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
     then = metadata(properties={**on, notes[0]: "3", notes[1]: "1000"})

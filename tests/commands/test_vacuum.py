@@ -63,13 +63,13 @@ def on_disk(root: Path, **properties: str) -> Target:
 
 
 def make_old(root: Path) -> None:
-    """As if all below were written ten years ago; links are left alone."""
+    """Sets the times of all files below to ten years ago; links are left alone."""
     for directory, names, files in os.walk(root, topdown=False):
         for name in [*names, *files]:
             os.utime(os.path.join(directory, name), (1.4e9, 1.4e9), follow_symlinks=False)
 
 
-def test_what_nobody_needs_goes_once_it_is_old_enough(table: Target) -> None:
+def test_unneeded_files_are_deleted_once_they_are_old_enough(table: Target) -> None:
     dry = table.vacuum(dry_run=True)
     assert dry.plan.paths == ["old", "orphan"]
     assert dry.plan.size_bytes == 8
@@ -84,7 +84,7 @@ def test_what_nobody_needs_goes_once_it_is_old_enough(table: Target) -> None:
     assert table.vacuum(dry_run=True).plan.paths == ["removed", "young"]
 
 
-def test_the_history_tells_of_it_in_the_words_of_delta(table: Target) -> None:
+def test_the_history_describes_a_vacuum_as_delta_does(table: Target) -> None:
     table.vacuum(hours=200)
     start, end = table.notes()
     assert (start.operation, end.operation) == ("VACUUM START", "VACUUM END")
@@ -117,7 +117,7 @@ def test_a_retention_shorter_than_the_tables_is_refused(table: Target) -> None:
     table.vacuum(hours=float("inf"))
     assert table.files() >= {"old", "orphan"}
     table.with_settings(checks_retention=False).vacuum(hours=0)
-    assert table.files() == {"live", "young"}, "a file of this very moment stays: somebody may be about to commit it"
+    assert table.files() == {"live", "young"}, "a file of this very moment stays: a writer may be about to commit it"
 
 
 def test_a_table_with_a_feature_we_lack_is_left_alone(table: Target) -> None:
@@ -278,7 +278,7 @@ def test_links_are_neither_followed_nor_removed(tmp_path: Path) -> None:
     plan = table.vacuum(dry_run=True).plan
     assert plan.paths == ["date=1/orphan"]
 
-    # Between listing and deletion somebody puts a link in the place of a folder.
+    # Between listing and deletion a folder is replaced by a link.
     (root / "date=1" / "orphan").rename(outside / "orphan")
     (root / "date=1").rmdir()
     (root / "date=1").symlink_to(outside)
@@ -320,7 +320,7 @@ def test_a_clock_that_is_ahead_makes_no_file_old(table: Target) -> None:
 
 
 class Refusing(MemoryStore):
-    """Keeps what it is told to keep; dies at a given deletion."""
+    """A store that keeps the files it is configured to keep, and dies at one deletion."""
 
     kept: frozenset[str] = frozenset()
     dies_at: int | None = None
@@ -351,7 +351,7 @@ def refusing() -> Target:
     return table
 
 
-def test_a_failing_delete_is_told_and_the_rest_goes(refusing: Target) -> None:
+def test_a_failing_delete_is_reported_and_the_other_files_are_deleted(refusing: Target) -> None:
     assert isinstance(refusing.store, Refusing)
     refusing.store.kept = frozenset({"orphan-2"})
     with pytest.raises(VacuumIncompleteError, match=r"4 of 5.*orphan-2: denied"):
@@ -378,7 +378,7 @@ def test_killed_anywhere_it_can_be_run_again(refusing: Target) -> None:
 
 
 def test_a_full_disk_is_emptied(table: Target) -> None:
-    """Covers bug B84: neither what begins VACUUM's history nor the file that asks for the time can be written there."""
+    """Covers bug B84: neither what begins VACUUM's history nor the file by which the time is read can be written there."""
 
     class FullStore(FaultyStore):
         def put(self, path: str, data: bytes) -> None:
@@ -514,7 +514,7 @@ def test_a_file_that_came_back_is_not_taken_by_lite() -> None:
     assert table.files() == {"f"}
 
 
-def test_lite_is_refused_where_the_log_does_not_tell_any_more(table: Target) -> None:
+def test_lite_is_refused_where_the_log_no_longer_has_the_removed_files(table: Target) -> None:
     write_checkpoint(table.store, table.latest(), clock=table.clock, new_uuid=lambda: str(uuid.uuid4()))
     table.commit(add("more"))
     for version in range(2):
@@ -532,7 +532,7 @@ def test_lite_is_refused_where_the_log_does_not_tell_any_more(table: Target) -> 
 
 
 def test_a_longer_retention_counts_though_checkpoints_have_forgotten(table: Target) -> None:
-    """`delta.deletedFileRetentionDuration` says how long checkpoints keep tombstones; RETAIN may ask for more."""
+    """`delta.deletedFileRetentionDuration` says how long checkpoints keep tombstones; RETAIN may be longer."""
     table.wait(WEEK_HOURS + 1)
     table.commit(add("more"))
     write_checkpoint(table.store, table.latest(), clock=table.clock, new_uuid=lambda: str(uuid.uuid4()))
@@ -552,8 +552,8 @@ def test_a_hint_that_says_nothing_is_none(table: Target, text: bytes) -> None:
     assert "old" not in table.files()
 
 
-def test_an_inventory_stands_for_the_listing(table: Target) -> None:
-    """Whatever it says, nothing outside the table goes, nothing hidden, and nothing that is needed."""
+def test_an_inventory_replaces_the_listing(table: Target) -> None:
+    """No inventory deletes a file outside the table, a hidden one or one that is needed."""
     ms = table.clock.now_ms() - WEEK_HOURS * HOUR_MS
     root = "memory:/table"
     rows: list[tuple[str | None, int | None, int | None, bool | None]] = [

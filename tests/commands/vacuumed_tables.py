@@ -110,7 +110,7 @@ class Target:
         return {file.path for file in self.store.list_tree() if not file.path.startswith("_delta_log/")}
 
     def notes(self) -> list[CommitInfo]:
-        """What the history tells of VACUUM, oldest first."""
+        """The entries of VACUUM in the history, oldest first."""
         found = []
         for file in self.store.list_from("_delta_log"):
             if file.path.endswith(".json"):

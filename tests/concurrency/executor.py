@@ -126,7 +126,7 @@ def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | Non
 
 
 def operation_name(statement: Statement) -> str:
-    """In Delta's words."""
+    """The name that Delta writes into the log."""
     if isinstance(statement, Rewriting | Foreign):
         return operation_name(statement.statement)
     if isinstance(statement, Alter | Replace):

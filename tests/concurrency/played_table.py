@@ -61,7 +61,7 @@ class Manner:
     describes: bool = False
     """Whether the table has names for its columns, so that statements on its description may change them."""
     numbers_rows: bool = False
-    """Whether `v` is an identity column. For tables that are described otherwise at times, and tell bounds."""
+    """Whether `v` is an identity column. For tables whose description changes at times, and whose files have bounds."""
     finds_rows: bool = False
     """Whether rows that were moved without word of where to can be found by their values."""
 

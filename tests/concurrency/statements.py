@@ -179,7 +179,7 @@ class InsertGenerated(Insert):
 
 @dataclasses.dataclass(frozen=True)
 class ReplaceWhere(Statement):
-    """Rows in the place of those that satisfy a condition; of every row, for an overwrite. Never tells single rows."""
+    """Rows in the place of those that satisfy a condition; of every row, for an overwrite. It never names single rows."""
 
     where: Where
     rows: tuple[Row, ...]

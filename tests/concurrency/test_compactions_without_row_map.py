@@ -65,7 +65,7 @@ def test_no_reason_to_refuse(level: str, compactions: list[Statement], ours: Sta
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_compactions_alone_refuse_nobody(seed: int) -> None:
+def test_compactions_alone_conflict_with_no_statement(seed: int) -> None:
     """Any statement with repeatable conditions, after compactions of every kind and no other winners."""
     rng = random.Random(seed)
     changes = Mix(kinds={"delete": 1, "update": 1, "guarded": 1, "insert select": 1, "merge": 2})
@@ -129,7 +129,7 @@ def test_rows_that_came_later_and_were_moved(level: str) -> None:
         assert error.reason is ConflictReason.UNMAPPED_REWRITE
 
 
-def test_an_append_that_ours_stands_before_and_that_was_moved() -> None:
+def test_an_append_that_ours_precedes_and_that_was_moved() -> None:
     """Ours only reads: the append stays unread, and what ours did read is looked for among all that went."""
     scene = Scene("WriteSerializable", SIX[:3], SIX[3:])
     ours, other = scene.begins(InsertSelect(key(4), Change("k", 5, True))), scene.begins(InsertSelect(key(0), set_v(9)))

@@ -142,7 +142,7 @@ def test_no_rows_where_files_decide() -> None:
 
 
 @BOTH_LEVELS
-def test_rows_that_nobody_could_find_again(level: str) -> None:
+def test_rows_that_were_moved_without_a_row_map(level: str) -> None:
     """Another engine moved them: those that ours wanted to change are shown by their old positions."""
     scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(reevaluates=False))
     error = scene.meets(Delete(key(4)), Optimize(leaves_word=False))

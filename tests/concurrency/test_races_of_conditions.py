@@ -76,7 +76,7 @@ def test_an_insert_that_does_not_match(level: str, manner: Manner) -> None:
     assert scene.meets(Delete(FIVE_OR_MORE), Insert((Row(9, 0),))) is None
 
 
-def test_neither_statistics_nor_a_condition_to_ask() -> None:
+def test_neither_statistics_nor_a_repeatable_condition() -> None:
     """Covers race 33: in doubt there is a conflict."""
     blind = Manner(statistics="counts", reevaluates=False)
     error = Scene("Serializable", SIX, manner=blind).meets(Delete(FIVE_OR_MORE), Insert((Row(9, 0),)))

@@ -71,7 +71,7 @@ def test_a_chain_behind_the_append() -> None:
     assert error.reason is ConflictReason.REORDER_CYCLE
 
 
-def test_two_stand_before_one_append() -> None:
+def test_two_statements_precede_one_append() -> None:
     """Covers race 67."""
     scene = Scene(RELAXED, SIX)
     one, other = scene.begins(Delete(HIGH)), scene.begins(Merge((Row(9, 1),)))

@@ -72,7 +72,7 @@ def test_a_row_that_went_and_came_back_is_another_row(level: str, ours: Statemen
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_row_that_went_and_came_back_hinders_nobody_who_did_not_find_it(level: str) -> None:
+def test_a_row_that_went_and_came_back_is_no_conflict_for_who_did_not_read_it(level: str) -> None:
     scene = Scene(level, [Row(1, 2), Row(1, 3)])
     assert scene.meets(Delete(V_IS_3), Delete(V_IS_2), Restore()) is None
     assert scene.rows == [Row(1, 2)]
@@ -80,7 +80,7 @@ def test_a_row_that_went_and_came_back_hinders_nobody_who_did_not_find_it(level:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("optimize", [Optimize(), Optimize(ordered=True, rows_per_file=2)], ids=str)
-def test_overwrites_and_restores_stand_behind_an_optimize(level: str, optimize: Optimize) -> None:
+def test_overwrites_and_restores_follow_an_optimize(level: str, optimize: Optimize) -> None:
     """It left word of where the rows went that they take away."""
     scene = Scene(level, [Row(1, 1), Row(2, 2)], [Row(3, 3)])
     assert scene.meets(ReplaceWhere(EVERY, (Row(9, 9),)), optimize) is None

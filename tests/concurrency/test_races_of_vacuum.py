@@ -69,7 +69,7 @@ def test_a_vector_that_is_gone_when_winners_are_looked_at(level: str) -> None:
 
 
 @BOTH_LEVELS
-def test_within_the_retention_nobody_notices(level: str) -> None:
+def test_a_vacuum_within_the_retention_is_no_conflict(level: str) -> None:
     """Ours has written a vector, and takes the marks of winners over, though VACUUM came in between twice."""
     scene = Scene(level, ROWS, [Row(9_999, 99)])
     running = scene.begins(v_is(1))

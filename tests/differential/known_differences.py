@@ -1,7 +1,7 @@
 """What gives something else with anabranch than with the jar, each with the reason: `known_differences.txt`.
 
 A line `# subject: title` begins a program, a line `! reason` the steps that follow it. What many steps have in common is
-a name, which stands here.
+a name, which is listed here.
 """
 
 from __future__ import annotations

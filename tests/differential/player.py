@@ -129,7 +129,7 @@ def _names(spark: SparkSession, side: str, place: Path) -> dict[str, Any]:
 
 
 def _told(parameters: dict[str, str] | None) -> list[list[str]]:
-    """Parameters of an operation. Those that are texts of plans are told by name alone: attributes have numbers."""
+    """Parameters of an operation. Those that are texts of plans are compared by name alone: attributes have numbers."""
     left = {"properties", "predicate", "matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates"}
     return [
         [key, "" if key in left else value] for key, value in sorted((parameters or {}).items()) if value is not None
@@ -216,7 +216,7 @@ def _plain(value: Any) -> Any:
 
 
 def _normal(answer: dict[str, Any], place: Path, schema: str) -> dict[str, Any]:
-    """Without what differs between two runs of one program. The folder of the side is `{side}`."""
+    """The text without what differs between two runs of one program. The folder of the side is `{side}`."""
     text = json.dumps(answer).replace(str(place), "{path}").replace(str(place.parent), "{side}")
     found: dict[str, Any] = json.loads(_VOLATILE.sub("_", text.replace(schema, "{schema}")))
     return found

@@ -94,7 +94,7 @@ def _alike(jar: dict[str, Any], ours: dict[str, Any]) -> bool:
     if jar["state"] is None and not jar["error"].startswith("DELTA_"):
         # An error without SQLSTATE has no name either, only a text. Ours has both.
         return True
-    # Which kind of a condition it is may be told by one and not by the other, and differs by release.
+    # One side may name the kind of a condition and the other not, and it differs by release.
     parts = [answer["error"].split(".") for answer in (jar, ours)]
     length = min(map(len, parts))
     return parts[0][:length] == parts[1][:length] and jar["state"] in {None, ours["state"]}

@@ -1,6 +1,6 @@
 """Statements of Spark's and Delta's SQL, writers and API: the same rows, schemas and errors as with the jar.
 
-`make test-statements` runs it. What is known to differ stands in `known_differences.py`, with the reason; anything
+`make test-statements` runs it. What is known to differ is in `known_differences.py`, with the reason; anything
 else fails, and so does a known difference that is gone.
 """
 

@@ -13,7 +13,7 @@ NOT_OF_CASES = {Path(__file__), TESTS / "concurrency" / "test_waiting.py"}
 """Tests of how numbers are named. They name some as examples."""
 
 KINDS = {"A": "attack", "B": "bug", "C": "judge", "F": "fault"}
-"""What stands before a number that begins with that letter. Numbers of races have none."""
+"""The word before a number that begins with that letter. Numbers of races have none."""
 ROW = re.compile(r"^\| ([A-Z]?\d+) \|.*\| (.*) \|$", re.MULTILINE)
 RACES = re.compile(r"\b[Rr]aces? (\d+(?:(?:,| and|, and| to) \d+)*)")
 RANGE = re.compile(r"(\d+)(?: to (\d+))?")

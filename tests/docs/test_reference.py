@@ -15,8 +15,8 @@ SOURCE = ROOT / "src" / "anabranch"
 PYTHON_PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
 
 NOT_FOR_USERS = {
-    "spark.anabranch.tables.answered",  # by it a server tells its clients what it does
-    "spark.sql.catalog.spark_catalog",  # these two ask for the jar, and are left out for its programs
+    "spark.anabranch.tables.answered",  # by it a server reports to its clients what it supports
+    "spark.sql.catalog.spark_catalog",  # these two request the jar, and are left out for its programs
     "spark.sql.catalogImplementation",
     "spark.sql.codegen.maxFields",
     "spark.sql.codegen.wholeStage",
@@ -87,7 +87,7 @@ def test_the_index_of_errors_is_up_to_date() -> None:
 
 
 def test_every_write_option_is_listed() -> None:
-    """An option that the code reads and the page lacks is one that nobody finds."""
+    """The page has every option that the code reads."""
     source = (SOURCE / "commands" / "write" / "write_options.py").read_text("utf-8")
     read = {name.lower() for name in re.findall(r'values\.get\("(\w+)"', source)}
     read |= {name.lower() for name in re.findall(r'flag_of\(\s*values, "(\w+)"', source)}

@@ -1,4 +1,4 @@
-"""Sentences that stopped readers, so that nobody writes them again."""
+"""Sentences that readers did not understand, so that they do not come back."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def threads(delta: SparkSession) -> Counter[str]:
 
 
 def classes(delta: SparkSession) -> Counter[str]:
-    """Of the objects of the JVM that Python has."""
+    """The classes of the objects of the JVM that Python has."""
     bindings = _bindings(delta)
     objects = [bindings.get(key) for key in list(bindings.keySet())]
     return Counter(

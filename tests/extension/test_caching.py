@@ -111,7 +111,7 @@ def test_commits_of_others_show_after_a_refresh(delta: SparkSession, table: str,
 
 
 def _commit_of_another(delta: SparkSession, location: str) -> None:
-    """A version with one more file, which is a copy of one that is there, put where it is by nobody of this process."""
+    """A version with one more file, a copy of an existing one, committed by another process."""
     log = Path(location) / "_delta_log"
     adds = [json.loads(line)["add"] for line in (log / f"{0:020}.json").read_text().splitlines() if '"add"' in line]
     one = next(add for add in adds if json.loads(add["stats"])["numRecords"] == 1)

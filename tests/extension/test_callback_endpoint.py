@@ -1,9 +1,8 @@
-"""Who may call the callback endpoint, and which handler serves a callback."""
+"""Who may call the callback endpoint, and how long it keeps results."""
 
 from __future__ import annotations
 
 import gc
-import importlib
 import socket
 import weakref
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.callbacks.driver import Driver
-from anabranch.callbacks.handler_registry import HANDLERS
 from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
 
 pytestmark = pytest.mark.spark
@@ -37,7 +34,7 @@ def caller(delta: SparkSession, path: str) -> Any:
                     stream.flush()
                     if not stream.readline().startswith("!y"):
                         return ""
-                stream.write(f"c\n{endpoint}\napply\nsversions quoted\ni1\nsx\ne\n")
+                stream.write(f"c\n{endpoint}\napply\nsTableHandler.quote_versions\ni1\nsx\ne\n")
                 stream.flush()
                 return stream.readline()
             except ConnectionError:
@@ -54,21 +51,11 @@ def test_callers_need_the_token(delta: SparkSession, caller: Any) -> None:
     assert delta.sql("SELECT 1").collect() == [(1,)]
 
 
-def test_an_answer_is_held_till_the_jvm_has_it(delta: SparkSession, caller: Any) -> None:
+def test_a_result_is_held_till_the_jvm_has_it(delta: SparkSession, caller: Any) -> None:
     """Otherwise Py4J may release the object in the JVM before the JVM looks for it, which then finds null."""
     gateway: Any = delta.sparkContext._gateway
     endpoint = next(item for item in gateway.gateway_property.pool.dict.values() if isinstance(item, CallbackEndpoint))
-    answer = weakref.ref(endpoint.apply("no question of ours", 0))
+    result = weakref.ref(endpoint.apply("NoHandler.method", 0))
     gc.collect()
-    held: Any = answer()
+    held: Any = result()
     assert held.getClass().getName() == "delta.DeltaError"
-
-
-def test_each_handler_is_listed_with_its_callbacks(delta: SparkSession) -> None:
-    """A callback that no list has works too, but all handlers are imported for it."""
-    jvm: Any = delta._jvm
-    driver = Driver(jvm, {})  # type: ignore[arg-type]
-    for path, names in HANDLERS.items():
-        module, _, name = path.rpartition(".")
-        handler = getattr(importlib.import_module(f"anabranch.callbacks.{module}"), name)(driver)
-        assert set(names) == {*handler.callbacks(), *handler.commands()}, path

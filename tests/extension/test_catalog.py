@@ -33,7 +33,7 @@ def test_create_table_makes_a_log(delta: SparkSession, name: str, path: str) -> 
     assert delta.catalog.createExternalTable(name, path=path, source="delta").collect() == [(1, "x")]
 
 
-def test_get_table_tells_kind_and_description(delta: SparkSession, name: str, path: str) -> None:
+def test_get_table_returns_kind_and_description(delta: SparkSession, name: str, path: str) -> None:
     """Bug B39."""
     delta.sql(f"CREATE TABLE {name} (a INT) USING delta COMMENT 'old'")
     delta.sql(f"COMMENT ON TABLE {name} IS 'new'")
@@ -50,7 +50,7 @@ def test_details_name_a_table_with_its_catalog(delta: SparkSession, name: str) -
     assert delta.sql(f"DESCRIBE DETAIL {name}").first().name == f"spark_catalog.default.{name}"
 
 
-def test_list_columns_tells_partition_columns(delta: SparkSession, name: str) -> None:
+def test_list_columns_marks_partition_columns(delta: SparkSession, name: str) -> None:
     delta.sql(f"CREATE TABLE {name} (a INT COMMENT 'x', p DATE) USING delta PARTITIONED BY (p)")
     columns = [(column.name, column.description, column.isPartition) for column in delta.catalog.listColumns(name)]
     assert columns == [("a", "x", False), ("p", None, True)]

@@ -46,7 +46,7 @@ def test_rows_give_a_table_its_first_columns(delta: SparkSession, name: str) -> 
     assert delta.table(name).collect() == [(0,)]
 
 
-def test_a_table_that_somebody_else_creates_meanwhile(delta: SparkSession, name: str, path: str) -> None:
+def test_a_table_that_another_writer_creates_meanwhile(delta: SparkSession, name: str, path: str) -> None:
     """IF NOT EXISTS is content with it, by name, by path and where the catalog does not know it yet."""
     other = anabranch.enable(delta.newSession())
 
@@ -161,7 +161,7 @@ def test_unnamed_constraints_are_named_by_spark(delta: SparkSession, name: str) 
         delta.sql(f"INSERT INTO {name} VALUES (0)")
 
 
-def test_a_constraint_asks_no_query(delta: SparkSession, name: str) -> None:
+def test_a_constraint_has_no_subquery(delta: SparkSession, name: str) -> None:
     """No write could check it for its own rows alone."""
     delta.sql(f"CREATE TABLE {name} (a INT) USING delta")
     with pytest.raises(UntrustedExpressionError):

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors.exceptions import captured
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from anabranch.errors.arguments import SqlSyntaxError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.dml import SubqueryRowsError
 from anabranch.errors.environment import DataFileDamagedError, DataFileMissingError, StorageError
@@ -253,7 +255,7 @@ def test_a_folder_that_is_read_only(delta: SparkSession, table: str) -> None:
     assert DeltaTable.forPath(delta, table).history().count() == 2
 
 
-def test_a_stream_tells_the_file(delta: SparkSession, table: str, tmp_path: Path) -> None:
+def test_an_error_of_a_stream_names_the_file(delta: SparkSession, table: str, tmp_path: Path) -> None:
     (tmp_path / "feed").mkdir()
     feed = Feed(tmp_path / "feed", columns="id long")
     feed.put({"id": 1})
@@ -277,7 +279,7 @@ def test_a_program_of_the_jvm_sees_the_same(delta: SparkSession, path: str) -> N
     assert thrown.getMessage() == f"{error} SQLSTATE: {error.getSqlState()}"
 
 
-def test_nobody_else_is_answered(delta: SparkSession) -> None:
+def test_other_programs_get_no_answer(delta: SparkSession) -> None:
     """A program of the machine that finds the port of the callbacks and knows no token gets no answer."""
     gateway: Any = delta.sparkContext._gateway
     doors = [
@@ -319,12 +321,25 @@ def test_an_error_holds_nothing_of_the_program(delta: SparkSession, table: str) 
     assert [held() for _, held in met] == [None] * len(calls)
 
 
-def test_a_mistake_of_ours_tells_where_it_is(delta: SparkSession) -> None:
+def test_the_parser_throws_no_wrapper(delta: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a proxy in the JVM. Clients of a server know an error by its class, so it must not be Java's wrapper."""
+    convert, thrown = captured.convert_exception, []
+
+    def recorded(error: Any) -> Any:
+        thrown.append(str(error.getClass().getName()))
+        return convert(error)
+
+    monkeypatch.setattr(captured, "convert_exception", recorded)
+    with pytest.raises(SqlSyntaxError):
+        delta.sql("RESTORE TABLE delta.`/nowhere` TO")
+    assert thrown[-1] == "delta.DeltaError"
+
+
+def test_an_internal_error_names_its_line(delta: SparkSession) -> None:
     jvm: Any = delta._jvm
-    facts = delta.sparkContext._gateway.new_array(jvm.java.lang.Object, 0)  # type: ignore[union-attr]
     with pytest.raises(KeyError) as raised:
-        jvm.delta.Python.ask("no question of ours", facts)
-    assert raised.value.args == ("no question of ours",)
+        jvm.delta.PythonCallbacks.refuseFilteredTarget("no such node")
+    assert raised.value.args == ("no such node",)
     (note,) = raised.value.__notes__
     assert note.startswith("Raised while Python answered Spark:\n")
     assert "callbacks" in note
@@ -365,7 +380,7 @@ WRITES: dict[str, Callable[[DataFrame, str], object]] = {
 
 
 def test_writers_and_readers_raise_deltas_conditions(delta: SparkSession, path: str) -> None:
-    """As delta-spark's jar does; `make test-statements` compares many more."""
+    """The conditions are those of delta-spark's jar; `make test-statements` compares many more."""
     frame = delta.range(3)
     frame.write.format("delta").save(path)
     raised = {condition: raised_by(functools.partial(run, frame, path)) for condition, run in WRITES.items()}
@@ -391,7 +406,7 @@ CHANGES = {
 
 
 def test_statements_raise_deltas_conditions(delta: SparkSession, path: str) -> None:
-    """As delta-spark's jar does; `make test-statements` compares many more."""
+    """The conditions are those of delta-spark's jar; `make test-statements` compares many more."""
     name = f"delta.`{path}`"
     delta.sql(
         f"CREATE TABLE {name} (id BIGINT GENERATED ALWAYS AS IDENTITY, name STRING, p INT, n INT, s STRUCT<x: INT>, "

@@ -276,7 +276,7 @@ def defaults(delta: SparkSession, name: str) -> str:
     ],
 )
 def test_the_keyword_default(delta: SparkSession, defaults: str, statement: str, expected: Any) -> None:
-    """It stands for the column's default, NULL without one, and what the table computes; a column of that name goes
+    """It means the column's default, NULL without one, and what the table computes; a column of that name goes
     before it (bug B35)."""
     delta.sql(statement.replace("{t}", defaults))
     assert rows(delta, defaults) == (expected or [(1, 7, 5, 2), (2, 7, None, 3)])

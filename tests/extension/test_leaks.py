@@ -74,7 +74,7 @@ def statements(delta: SparkSession, table: str, numbers: range) -> None:
         DeltaTable.forName(delta, table).update(f"id = {number}", {"v": "'d'"})
         delta.range(1).selectExpr("id", "'e' v").write.format("delta").mode("append").saveAsTable(table)
         if number % 50 == 0:
-            # Of a long run somebody looks at: are rounds as fast as before?
+            # For the reader of a long run: are rounds as fast as before?
             print(f"round {number} after {time.monotonic() - begun:.0f} s", flush=True)
 
 

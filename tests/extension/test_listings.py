@@ -27,7 +27,7 @@ def session(delta: SparkSession) -> Iterator[SparkSession]:
     own.sql(f"DROP SCHEMA {SCHEMA} CASCADE")
 
 
-def test_names_alone_where_the_session_asks_for_them(session: SparkSession) -> None:
+def test_names_alone_where_the_session_is_set_to_them(session: SparkSession) -> None:
     spark_says = session.sql(f"SHOW TABLES IN {SCHEMA}")
     assert spark_says.columns == ["namespace", "tableName", "isTemporary"]
     session.conf.set(SETTING, "true")
@@ -57,7 +57,7 @@ def test_partitions_as_hive_writes_them(session: SparkSession) -> None:
     assert one.collect() == [("day=2026-01-02/kind=a%2Fb",)]
 
 
-def test_what_asks_otherwise_is_answered_as_by_spark(session: SparkSession) -> None:
+def test_other_patterns_are_answered_as_by_spark(session: SparkSession) -> None:
     session.conf.set(SETTING, "true")
     listed = {(entry.name, entry.tableType) for entry in session.catalog.listTables(SCHEMA)}
     assert listed == {("items", "MANAGED"), ("orders", "MANAGED"), ("large", "VIEW")}

@@ -21,7 +21,7 @@ def reading(tmp_path: Path) -> Reading:
     return Reading(tmp_path / "checkpoint")
 
 
-def test_progress_tells_rows_and_what_is_outstanding(delta: SparkSession, path: str, reading: Reading) -> None:
+def test_progress_counts_rows_and_the_backlog(delta: SparkSession, path: str, reading: Reading) -> None:
     for number in range(3):
         put(delta, path, number)
     query = reading.run(stream(delta, path, maxFilesPerTrigger=1))
@@ -32,7 +32,7 @@ def test_progress_tells_rows_and_what_is_outstanding(delta: SparkSession, path: 
 
 
 def test_from_the_jvm(delta: SparkSession, path: str, tmp_path: Path) -> None:
-    """As a program in Scala reads it, into a table."""
+    """A program in Scala reads the stream so, into a table."""
     put(delta, path, 1)
     frame: Any = delta._jsparkSession.readStream().format("delta").load(path)
     target = str(tmp_path / "target")

@@ -58,25 +58,25 @@ def test_the_parser_runs_again_with_versions_in_quotes(delta: SparkSession, name
 def test_the_analyzer_has_our_resolution_rule(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(field(session.sessionState().analyzer(), "extendedResolutionRules"))
-        assert rules.count("delta.Resolve") == 1
+        assert rules.count("delta.ResolveDeltaTables") == 1
 
 
 def test_the_analyzer_looks_at_paths_before_it_resolves_names(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(field(session.sessionState().analyzer(), "hintResolutionRules"))
-        assert rules.count("delta.PathsAreTables") == 1
+        assert rules.count("delta.ResolveTablePaths") == 1
 
 
 def test_the_analyzer_looks_at_keywords_before_it_resolves_names(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(field(session.sessionState().analyzer(), "hintResolutionRules"))
-        assert (rules.count("delta.Inserts"), rules.count("delta.Keywords")) == (1, 1)
+        assert (rules.count("delta.ResolveInserts"), rules.count("delta.ResolveUpdateDefaults")) == (1, 1)
 
 
 def test_the_optimizer_chooses_versions(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(session.sessionState().optimizer().extendedOperatorOptimizationRules())
-        assert rules.count("delta.Versions") == 1
+        assert rules.count("delta.ChooseVersions") == 1
 
 
 def test_an_execution_has_one_planning_tracker(delta: SparkSession) -> None:
@@ -88,10 +88,10 @@ def test_the_parser_is_behind_ours(delta: SparkSession, jsession: Any) -> None:
     proxies = delta._jvm.java.lang.reflect.Proxy
     for session in (jsession, delta.newSession()._jsparkSession):
         parser = session.sessionState().sqlParser()
-        assert proxies.getInvocationHandler(parser).getClass().getName() == "delta.Parse"
+        assert proxies.getInvocationHandler(parser).getClass().getName() == "delta.DeltaParser"
         # It reads the texts of views, and in Spark 4.0 those of EXECUTE IMMEDIATE.
         of_catalog = session.sessionState().catalog().parser()
-        assert proxies.getInvocationHandler(of_catalog).getClass().getName() == "delta.Parse"
+        assert proxies.getInvocationHandler(of_catalog).getClass().getName() == "delta.DeltaParser"
     assert field(jsession.sessionState(), "sqlParser") is not None
 
 
@@ -111,7 +111,7 @@ def test_the_drivers_jars_have_a_loader_in_a_field(jsession: Any) -> None:
     assert loader.getClass().getSuperclass().getName().startswith(("org.apache.spark.util.", "java.net."))
 
 
-def test_table_functions_stand_in_sparks_registry(delta: SparkSession) -> None:
+def test_table_functions_are_in_sparks_registry(delta: SparkSession) -> None:
     for session in (delta, delta.newSession()):
         names = {row.function for row in session.sql("SHOW FUNCTIONS LIKE 'table_changes*'").collect()}
         assert {name.rpartition(".")[2] for name in names} == {"table_changes", "table_changes_by_path"}
@@ -165,17 +165,17 @@ def test_the_failure_of_a_stream_shows_its_cause(delta: SparkSession) -> None:
 TEST_OF_ROW = {
     "catalogs under other names, `delta.DeltaCatalog`": test_a_session_keeps_the_catalogs_that_it_has_loaded,
     "session catalog, `delta.DeltaCatalog`": test_the_session_catalog_is_ours,
-    "names that are paths, `delta.PathsAreTables`": test_the_analyzer_looks_at_paths_before_it_resolves_names,
-    "DEFAULT, REPLACE ON and REPLACE USING in statements, `delta.Inserts` and `delta.Keywords`": (
+    "names that are paths, `delta.ResolveTablePaths`": test_the_analyzer_looks_at_paths_before_it_resolves_names,
+    "DEFAULT, REPLACE ON and REPLACE USING in statements, `delta.ResolveInserts` and `delta.ResolveUpdateDefaults`": (
         test_the_analyzer_looks_at_keywords_before_it_resolves_names
     ),
-    "leaves and statements, `delta.Resolve`": test_the_analyzer_has_our_resolution_rule,
-    "version, `delta.Versions`": test_the_optimizer_chooses_versions,
+    "leaves and statements, `delta.ResolveDeltaTables`": test_the_analyzer_has_our_resolution_rule,
+    "version, `delta.ChooseVersions`": test_the_optimizer_chooses_versions,
     "one version for an execution": test_an_execution_has_one_planning_tracker,
-    "parser, `delta.Parse`": test_the_parser_is_behind_ours,
-    "`CHANGES FROM`, `delta.Changes`": test_the_catalog_loads_the_changelog,
+    "parser, `delta.DeltaParser`": test_the_parser_is_behind_ours,
+    "`CHANGES FROM`, `delta.DeltaChangelog`": test_the_catalog_loads_the_changelog,
     "the driver's jars, `delta.JarsLoader`": test_the_drivers_jars_have_a_loader_in_a_field,
-    "table functions": test_table_functions_stand_in_sparks_registry,
+    "table functions": test_table_functions_are_in_sparks_registry,
     '`format("delta")`': test_spark_finds_the_format_by_its_name,
     "`saveAsTable` over a table": test_writers_say_that_they_overwrite_by_name,
     "ids of elements, keys and values, `delta.NumberedSupport`": test_the_writer_of_rows_is_made_by_its_name,

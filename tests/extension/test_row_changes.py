@@ -318,7 +318,7 @@ def test_columns_by_their_full_names(delta: SparkSession, table: str) -> None:
 
 @pytest.mark.usefixtures("variables")
 def test_session_variables(delta: SparkSession, table: str) -> None:
-    """In conditions, sources and INSERT."""
+    """They may be in conditions, sources and INSERT."""
     delta.sql("DECLARE OR REPLACE VARIABLE v BIGINT DEFAULT 15")
     delta.sql("DECLARE OR REPLACE VARIABLE k INT DEFAULT 1")
     assert delta.sql(f"UPDATE {table} SET n = 15 WHERE id = k AND n < v").first() == (1,)
@@ -387,7 +387,7 @@ def test_a_variable_has_one_value_in_a_statement(delta: SparkSession, table: str
     assert delta.sql(f"SELECT DISTINCT n FROM {table}").collect() == [expected]
 
 
-def test_the_clock_stands_still_while_a_statement_runs(delta: SparkSession, name: str) -> None:
+def test_the_clock_is_constant_while_a_statement_runs(delta: SparkSession, name: str) -> None:
     delta.sql(f"CREATE TABLE {name} (id INT, at TIMESTAMP, later TIMESTAMP) USING delta")
     delta.sql(f"INSERT INTO {name} SELECT id, NULL, NULL FROM range(0, 4, 1, 4)")
     delta.sql(f"UPDATE {name} SET at = current_timestamp(), later = now() WHERE current_timestamp() > '2020-01-01'")

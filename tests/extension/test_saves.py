@@ -271,7 +271,7 @@ ODD = ["`a b`", "`a.b`", "`ü=?%`", "`A,B`"]
 
 @pytest.mark.parametrize("column", ODD)
 def test_partitions_by_columns_of_odd_names(delta: SparkSession, name: str, path: str, column: str) -> None:
-    """By path and by name."""
+    """The table is named by path and by name."""
     plain = column[1:-1]
     frame = delta.range(4).selectExpr("id", f"id % 2 AS {column}")
     mapped = frame.write.format("delta").option("delta.columnMapping.mode", "name")

@@ -43,7 +43,7 @@ def clone(delta: SparkSession) -> Callable[[], SparkSession]:
 
 
 def knows_delta(spark: SparkSession, table: str) -> bool:
-    """By name, by path, at a version, in a statement, in a temporary view."""
+    """The session reads the table by name, by path, at a version, in a statement, in a temporary view."""
     before = spark.table(table).count()
     spark.sql(f"DELETE FROM {table} WHERE id = (SELECT max(id) FROM {table})")
     spark.table(table).createOrReplaceTempView("rows_of_table")

@@ -43,7 +43,7 @@ def test_no_class_of_pyspark_is_in_between(delta: SparkSession, path: str, feed:
 
 
 def test_from_the_jvm(delta: SparkSession, path: str, feed: Feed) -> None:
-    """As a program in Scala starts it."""
+    """A program in Scala starts the stream so."""
     feed.put({"id": 1, "v": "a"})
     frame: Any = feed.frame(delta)._jdf
     query = frame.writeStream().format("delta").option("checkpointLocation", str(feed.checkpoint)).start(path)
@@ -55,7 +55,7 @@ def test_from_the_jvm(delta: SparkSession, path: str, feed: Feed) -> None:
 
 
 def test_the_cause_of_a_failure_is_our_error(delta: SparkSession, path: str, feed: Feed) -> None:
-    """Behind Spark's own exception, which says condition and message and shows no Java."""
+    """It is the cause of Spark's own exception, which says condition and message and shows no Java."""
     delta.range(1).write.format("delta").save(path)
     feed.put({"id": 1, "v": "a"})
     query = writer(feed.frame(delta), feed).start(path)
@@ -88,7 +88,7 @@ def test_batches_follow_a_table_that_they_join(delta: SparkSession, path: str, n
 
 
 def test_a_function_of_the_users_own_changes_the_table(delta: SparkSession, name: str, feed: Feed) -> None:
-    """In the session of the batch, by statements and by the writer."""
+    """It does so in the session of the batch, by statements and by the writer."""
     delta.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta")
     delta.sql(f"INSERT INTO {name} VALUES (1, 'old'), (9, 'old')")
 

@@ -44,7 +44,7 @@ def rows(delta: SparkSession, table: str) -> list[Any]:
     "query",
     ["SELECT * FROM {t}", "SELECT * FROM (SELECT * FROM {t} AS t1) AS t2", "SELECT key, value, 1 AS k FROM {t}"],
 )
-def test_a_view_of_all_columns_stands_for_its_table(delta: SparkSession, table: str, view: Any, query: str) -> None:
+def test_a_view_of_all_columns_is_written_as_its_table(delta: SparkSession, table: str, view: Any, query: str) -> None:
     made = view(query.format(t=table))
     updated = delta.sql(f"UPDATE {made} SET value = key + value, key = key + 1 WHERE key >= 1 AND value < 3")
     assert updated.first() == (1,)

@@ -102,7 +102,7 @@ def explain(ours: Rows, theirs: Rows) -> str:
 
 
 def difference(ours: pa.Table, theirs: pa.Table) -> str:
-    """As `explain`, columns by name; quick for large tables that are equal."""
+    """The difference that `explain` has, columns by name; quick for large tables that are equal."""
     names = ours.column_names
     if ours.num_rows > _LARGE and ours.num_rows == theirs.num_rows and sorted(names) == sorted(theirs.column_names):
         order = [(name, "ascending") for name in names]

@@ -44,7 +44,7 @@ LOG_ONLY = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """A table at a version, and where its rows stand."""
+    """A table at a version, and the file of its expected rows."""
 
     name: str
     version: int | None = None

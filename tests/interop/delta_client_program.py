@@ -29,7 +29,7 @@ def program(function: Program) -> Program:
 
 
 def table_of(spark: Any, delta: Any, path: str, *, rows: int = 10, properties: str = "") -> Any:
-    """With rows 0 v0, 1 v1, …; of one file."""
+    """A table with rows 0 v0, 1 v1, …; of one file."""
     spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, v STRING) USING delta {properties}")
     append(spark, path, 0, rows)
     return delta.forPath(spark, path)
@@ -421,7 +421,7 @@ def conflicts(spark: Any, delta: Any, folder: str) -> None:
 
 
 class Rows:
-    """What the marks of waiting queries ask a client for."""
+    """What a client must supply for the placeholders of waiting queries."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark

@@ -1,6 +1,6 @@
 """One table for every feature, as statements that anabranch and the jar both run, and what others make of it.
 
-`{t}` stands for the table. docs/reference/features.md is made from this.
+`{t}` is replaced by the table. docs/reference/features.md is made from this.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _properties(text: str) -> str:
 
 
 def _create(properties: str = "", *, columns: str = "id BIGINT, word STRING", clause: str = "") -> str:
-    """Without deletion vectors, which are a feature of their own, unless `properties` says otherwise."""
+    """Creates it without deletion vectors, which are a feature of their own, unless `properties` says otherwise."""
     given = properties if "DeletionVectors" in properties else f"{properties}, {NO_VECTORS}".removeprefix(", ")
     return f"CREATE TABLE {{t}} ({columns}) USING delta {clause} {_properties(given)}"
 

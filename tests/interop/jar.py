@@ -48,7 +48,7 @@ class Jar:
         return table
 
     def copy(self, source: str, target: str, checkpoint: str, **options: Any) -> None:
-        """By a stream, to the end of what there is. Raises `JarError`."""
+        """Copies the table by a stream, to the end of what there is. Raises `JarError`."""
         self._ask({"stream": {"source": source, "target": target, "checkpoint": checkpoint, "options": options}})
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ _SETTINGS = {
 
 
 def other_session(name: str, settings: Mapping[str, str]) -> SparkSession:
-    """With these settings, and a warehouse of its own."""
+    """A session with these settings, and a warehouse of its own."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName(name)
     warehouse = {"spark.sql.warehouse.dir": f"{tempfile.mkdtemp()}/warehouse"}

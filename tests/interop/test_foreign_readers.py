@@ -75,7 +75,7 @@ def test_others_read_what_we_write(written: Callable[[str], WrittenTable], reade
 
 @pytest.mark.parametrize("kind", ["long history", "deletion vectors", "v2 checkpoints", "row tracking"])
 @pytest.mark.parametrize("reader", [*READERS, "anabranch"])
-def test_checkpoints_stand_for_the_commits_before_them(
+def test_checkpoints_replace_the_commits_before_them(
     native: SparkSession, written: Callable[[str], WrittenTable], tmp_path: Path, reader: str, kind: str
 ) -> None:
     """Covers fault F38 in part: commits that a checkpoint covers are gone, as after a clean-up."""

@@ -69,7 +69,7 @@ def test_both_make_the_same_table_of_a_folder(jar: Jar, native: SparkSession, tm
         told = files[1][path]
         assert (values, size, statistics["numRecords"]) == (told[0], told[1], told[2]["numRecords"]), path
         for bound in ("minValues", "maxValues"):
-            # The jar tells of a struct without values that it has none.
+            # The jar writes an empty bound for a struct without values.
             theirs_told = {name: value for name, value in told[2][bound].items() if value != {}}
             assert statistics[bound] == theirs_told, path
     info, known = one["commitInfo"][0], other["commitInfo"][0]

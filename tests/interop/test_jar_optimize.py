@@ -26,7 +26,7 @@ ROWS = "SELECT id, CAST(id * 7 % 40 AS INT) AS part, concat('w', id) AS word FRO
 
 
 def files_optimized(jar: Jar, table: TableRef) -> int:
-    """How many files the jar writes anew."""
+    """The number of files that the jar rewrites."""
     before = {add.path for add in table.latest().files.to_actions()}
     jar.run(f"OPTIMIZE delta.`{table.path}`")
     return len(before - {add.path for add in table.latest().files.to_actions()})

@@ -1,4 +1,4 @@
-"""Tables ask for exactly the features that they use, as with the delta-spark jar: one statement, two protocols.
+"""Tables require exactly the features that they use, as with the delta-spark jar: one statement, two protocols.
 
 Each statement says whether the table has deletion vectors, since the two differ in what they take for granted.
 """

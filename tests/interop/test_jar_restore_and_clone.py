@@ -47,7 +47,7 @@ TABLES = {
 
 
 def last_commit(root: str) -> dict[str, Any]:
-    """The actions of the newest commit, files by what tells them apart."""
+    """The actions of the newest commit, files by what distinguishes them."""
     newest = max(path for path in Path(root, "_delta_log").glob("*.json") if path.stem.isdigit())
     found: dict[str, Any] = {"adds": {}, "removes": {}, "domains": {}}
     for line in newest.read_text().splitlines():

@@ -50,7 +50,7 @@ def ids(jar: Jar, root: str) -> dict[int, tuple[int, int]]:
 def test_rows_have_the_ids_that_the_jar_alone_gives_them(
     jar: Jar, native: SparkSession, tmp_path: Path, layout: str, first: int
 ) -> None:
-    """Every other statement is ours. Only the order of a MERGE's new rows is nobody's business."""
+    """Every other statement is ours. The order of a MERGE's new rows is not compared."""
     alone, both = str(tmp_path / "alone"), str(tmp_path / "both")
     for root in (alone, both):
         properties = f"'delta.enableRowTracking' = 'true', {LAYOUTS[layout]}"

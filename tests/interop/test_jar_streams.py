@@ -60,7 +60,7 @@ def test_by_turns_while_columns_are_renamed_and_dropped(
     other(allowSourceColumnRename="always")
     jar.run(f"ALTER TABLE delta.`{source}` DROP COLUMN w", f"ALTER TABLE delta.`{source}` RENAME COLUMN p TO q")
     native.sql(f"INSERT INTO delta.`{source}` VALUES (4, 9)")
-    # What was allowed is asked for at each start, until the next change is noted.
+    # The permission is required at each start, until the next change is in the schema log.
     with pytest.raises(JarError, match=NOT_ALLOWED):
         other()
     with pytest.raises(JarError, match=EVOLVED):

@@ -21,7 +21,7 @@ CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 def of_jar(jar: Jar, statement: str, root: str) -> list[str]:
-    """Without folders that it takes for empty, as their files are younger than what it looks at: it leaves them there."""
+    """The jar's files, without folders that it takes for empty, as their files are younger than what it looks at: it leaves them there."""
     paths = [str(path).removeprefix(f"file:{root}/") for path in jar.rows(statement)["path"].to_pylist()]
     return sorted(path for path in paths if not (Path(root, path).is_dir() and any(Path(root, path).iterdir())))
 

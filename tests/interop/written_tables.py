@@ -69,7 +69,7 @@ class Writer:
 
     def append(self, frame: DataFrame, *partition_by: str, mode: str = "append", **options: str) -> None:
         writer = frame.write.format("delta").mode(mode).options(**{**self.properties, **options})
-        # Spark reads what it is given here as the name of a column, so odd names stand in backticks.
+        # Spark reads what it is given here as the name of a column, so odd names are in backticks.
         (writer.partitionBy(*map(quote, partition_by)) if partition_by else writer).save(self.root)
 
 
@@ -130,7 +130,7 @@ def _odd_names(writer: Writer, *partition_by: str) -> DataFrame:
 
 
 def several_commits(writer: Writer) -> DataFrame:
-    """12 commits, so that there is a checkpoint whatever its kind."""
+    """12 commits, so that there is a checkpoint of each kind."""
     for number in range(12):
         frame = writer.spark.range(number * 5, number * 5 + 5, 1, 1).selectExpr("id", "CAST(id % 3 AS STRING) AS part")
         writer.append(frame, "part")

@@ -199,7 +199,7 @@ def test_sidecars_go_with_the_last_checkpoint_that_names_them() -> None:
     assert store.listed == [LOG_DIRECTORY], "with nothing to do, one listing is all it costs"
 
 
-def test_young_sidecars_stay_and_a_checkpoint_that_tells_nothing_keeps_all() -> None:
+def test_young_sidecars_stay_and_an_unreadable_checkpoint_keeps_all() -> None:
     log = v2_log()
     checkpoints = list_log(log.store, first=0, upto=None).checkpoints
     all_of_them = sidecars(log)

@@ -98,7 +98,7 @@ def test_a_hint_that_is_too_large_is_never_read(tmp_path: Path) -> None:
 
 
 def test_a_hint_of_delta_spark_is_believed() -> None:
-    """Without a checksum too, as other engines write it."""
+    """It is believed without a checksum too, as other engines write it."""
     store = MemoryStore()
     store.put(LAST_CHECKPOINT_PATH, json.dumps({"version": 3, "size": 8, "parts": 2, "tags": {"a": "b"}}).encode())
     assert read_last_checkpoint(store) == LastCheckpoint(version=3, size=8, parts=2)

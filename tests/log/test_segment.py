@@ -189,7 +189,7 @@ def test_a_log_cut_off_at_its_start_says_so(log: LogInMemory) -> None:
 
 
 @pytest.mark.parametrize("version", [13, 2**62, -1])
-def test_a_version_nobody_committed(log: LogInMemory, version: int) -> None:
+def test_a_version_that_was_never_committed(log: LogInMemory, version: int) -> None:
     with pytest.raises(VersionNotFoundError, match="Versions 0 to 12 are available") as caught:
         find_segment(log.store, upto=version)
     assert (caught.value.earliest, caught.value.latest) == (0, 12)
@@ -214,7 +214,7 @@ def test_a_directory_without_a_log() -> None:
         find_segment(store)
 
 
-def test_compactions_stand_in_for_the_commits_they_cover() -> None:
+def test_compactions_replace_the_commits_that_they_cover() -> None:
     """Covers fault F46: of overlapping ones the widest of each start is used, and none beyond the version."""
     log = LogInMemory.created()
     for version in range(1, 10):
@@ -264,7 +264,7 @@ def test_commits_are_read_in_order_and_stop_at_a_gap(log: LogInMemory) -> None:
     assert [commit.version for commit in read_commits(log.store, after=3)] == [4, 5, 6, 7]
 
 
-def test_a_commit_tells_its_provenance_and_time(log: LogInMemory) -> None:
+def test_a_commit_has_its_provenance_and_time(log: LogInMemory) -> None:
     commit = read_commit(log.store, 3)
     assert commit.info is not None
     assert commit.info.txn_id == "3"

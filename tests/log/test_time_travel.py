@@ -30,7 +30,7 @@ def log_with_file_times(*offsets_ms: int) -> LogInMemory:
 
 
 def log_with_own_times(*offsets_ms: int) -> LogInMemory:
-    """In-commit timestamps from the first commit on; the files' own times say nothing."""
+    """A log with in-commit timestamps from the first commit on; the files' own times say nothing."""
     log = LogInMemory.empty()
     for number, offset_ms in enumerate(offsets_ms):
         info = CommitInfo(operation="WRITE", in_commit_timestamp=START_MS + offset_ms)

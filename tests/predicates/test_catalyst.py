@@ -131,7 +131,7 @@ def test_the_rest_is_unknown_and_names_its_columns(samples: dict[str, dict[str, 
         assert references(predicate), sql
 
 
-def test_conditions_that_ask_more_than_the_row_are_opaque(samples: dict[str, dict[str, Any]]) -> None:
+def test_conditions_on_more_than_the_row_are_opaque(samples: dict[str, dict[str, Any]]) -> None:
     for sql in ASKS_MORE_THAN_THE_ROW:
         assert is_opaque(predicate_of(samples[sql])), sql
     subquery = samples["i IN (SELECT l FROM samples)"]["analyzed"]

@@ -131,7 +131,7 @@ def be_killed(url: str, seed: str, rounds: str, writers: str) -> None:
 def run_out_of_memory(url: str, seed: str, rounds: str, writers: str) -> None:
     """Fork writers that append with little memory left, a different amount each. Prints as `append_many` does.
 
-    A writer ends at its first failure, whatever that is: where memory is short, even an error may not come through.
+    A writer ends at its first failure of any kind: where memory is short, even an error may not come through.
     """
     chance, writer, failed = random.Random(int(seed)), 0, 0
     for _ in range(int(rounds)):

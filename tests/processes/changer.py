@@ -53,7 +53,7 @@ WORK: dict[str, Work] = {work.__name__: work for work in (shift_own_rows, transf
 
 
 def main() -> None:
-    """Until standard input ends."""
+    """Changes rows until standard input ends."""
     scratch = Path(sys.argv[1])
     spark = small_session(scratch.name, scratch=scratch, cores=1)
     _say(ready=True)

@@ -1,4 +1,4 @@
-"""What tests with processes of their own may ask for."""
+"""Fixtures of tests with processes of their own."""
 
 from __future__ import annotations
 

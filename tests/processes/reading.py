@@ -19,7 +19,7 @@ APPENDER = Path(__file__).with_name("appender.py")
 
 
 def run(*arguments: str, **environment: str) -> dict[Append, int]:
-    """Run a program of `appender.py`: the version of each append that its writer was told has landed."""
+    """Run a program of `appender.py`: the version of each append that was acknowledged to its writer."""
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         [sys.executable, str(APPENDER), *arguments],
@@ -49,7 +49,7 @@ def appends_in(rows: pa.Table) -> Counter[Append]:
 
 
 def appends_seen_by_all(root: str) -> Counter[Append]:
-    """As `appends_in`, where all readers must agree."""
+    """The result of `appends_in`, in which all readers must agree."""
     found = {name: appends_in(read(root)) for name, read in READERS.items()}
     first, *others = found.values()
     assert all(other == first for other in others), {name: sum(seen.values()) for name, seen in found.items()}

@@ -58,7 +58,7 @@ def test_writers_of_different_rows_beside_a_loop_of_compactions(
 
 
 def test_transfers_between_accounts(native: SparkSession, changers: Changers, tmp_path: Path) -> None:
-    """Money is neither made nor lost, whoever wins."""
+    """The sum of all accounts stays the same, no matter which writer wins."""
     path = str(tmp_path / "t")
     table = make(native, path, 10, 500)
     changers.begin("transfer", path, count=3)

@@ -138,7 +138,7 @@ def test_streams(s3: SparkSession, endpoint: str) -> None:
 
 
 def test_writers_of_one_file(s3: SparkSession, endpoint: str) -> None:
-    """Each changes rows of its own, beside OPTIMIZE: nobody fails, and every change is there."""
+    """Each writer changes rows of its own, beside OPTIMIZE: no writer fails, and every change is there."""
     root = f"{ROOT}/races"
     s3.range(0, 40, 1, 1).selectExpr("id", "0 AS n").write.format("delta").save(root)
     failed: list[BaseException] = []
@@ -163,7 +163,7 @@ def test_writers_of_one_file(s3: SparkSession, endpoint: str) -> None:
 
 
 def test_a_table_is_made_once(s3: SparkSession, endpoint: str) -> None:
-    """Of those who create it at one time, one does; the others are told."""
+    """Of those who create it at one time, one succeeds; the others get an error."""
     root, outcomes = f"{ROOT}/once", []
 
     def create() -> None:

@@ -328,7 +328,7 @@ _JSON = st.recursive(
         max_size=8,
     ),
 )
-def test_whatever_parses_is_stable_under_writing_and_reading(kind: str, fields: dict[str, Any]) -> None:
+def test_an_action_that_parses_is_stable_under_writing_and_reading(kind: str, fields: dict[str, Any]) -> None:
     try:
         action = parse_action(json.dumps({kind: fields}).encode())
     except MalformedActionError:

@@ -127,7 +127,7 @@ def test_a_new_name_goes_before_the_old() -> None:
     assert not TableProperties(both).change_data_feed_enabled
 
 
-def test_a_bad_value_hurts_only_who_asks_for_it() -> None:
+def test_a_bad_value_is_an_error_only_when_it_is_read() -> None:
     properties = TableProperties({"delta.checkpointInterval": "often", "delta.appendOnly": "true"})
     assert properties.append_only
     with pytest.raises(InvalidPropertyError, match=r"delta.checkpointInterval.*positive integer.*'often'"):

@@ -374,7 +374,7 @@ def test_questions_of_bi_tools(server: Served, table_of_jdbc: tuple[JdbcClient, 
     assert ("Provider", "delta") in {row[:2] for row in described}
 
 
-def test_a_connection_asks_for_lists_as_hives(server: Served, table_of_jdbc: tuple[JdbcClient, str]) -> None:
+def test_a_connection_can_request_lists_as_hives(server: Served, table_of_jdbc: tuple[JdbcClient, str]) -> None:
     """SQLAlchemy's dialect for Hive takes the first column of SHOW TABLES for the name."""
     from pyhive import hive
 

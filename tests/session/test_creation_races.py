@@ -61,8 +61,8 @@ UNLESS_THERE: Mapping[str, Creation] = {
 
 @classic
 @pytest.mark.parametrize("by", ["name", "path"])
-def test_who_loses_the_race_to_create_a_table_is_told_so(delta: SparkSession, name: str, path: str, by: str) -> None:
-    """Covers bug B77: it was told that the table exists, which it did not when the statement began."""
+def test_the_loser_of_a_creation_gets_a_conflict(delta: SparkSession, name: str, path: str, by: str) -> None:
+    """Covers bug B77: the error was that the table exists, which it did not when the statement began."""
     other = anabranch.enable(delta.newSession())
     ways = {**CREATIONS, "saveAsTable": saved} if by == "name" else CREATIONS
 
@@ -80,7 +80,7 @@ def test_who_loses_the_race_to_create_a_table_is_told_so(delta: SparkSession, na
             create(delta, table(place))
         assert raised.value.reason is ConflictReason.TABLE_CREATED
         assert delta.sql(f"SELECT * FROM {table(place)}").count() == 0
-        # Who begins when it is there is told that.
+        # A statement that begins when the table exists gets that error.
         with pytest.raises(PySparkException) as exists:
             create(delta, table(place))
         assert exists.value.getCondition() in {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_TABLE_ALREADY_EXISTS"}
@@ -94,7 +94,7 @@ def test_who_loses_the_race_to_create_a_table_is_told_so(delta: SparkSession, na
 
 
 def test_of_many_who_create_a_table_at_one_time_one_does(delta: SparkSession, name: str) -> None:
-    """Covers bug B77, as it comes: whoever finds it there from the start, is told that it exists."""
+    """Covers bug B77 with threads: a statement gets the error that the table exists only if it did from the start."""
     sessions = [anabranch.enable(delta.newSession()) for _ in range(3)]
     barrier = threading.Barrier(len(sessions))
 

@@ -43,7 +43,7 @@ def table(delta: SparkSession, path: str) -> Path:
 
 
 def damaged(table: Path, version: int, kind: str, facts: Mapping[str, Any]) -> Path:
-    """A copy, which nobody has read yet, with these facts of that commit's actions in the place of its own."""
+    """A copy, which was not read before, with these facts of that commit's actions in the place of its own."""
     table = shutil.copytree(table, table.with_name("a damaged table"))
     log = table / "_delta_log"
     for file in log.iterdir():
@@ -93,7 +93,7 @@ def test_what_a_log_says_wrongly_is_one_error(
 
 
 def test_a_data_file_that_is_gone_is_one_error(delta: SparkSession, table: Path) -> None:
-    """Found by whoever reads its rows, and told with its name."""
+    """The error is raised when its rows are read, and names the column."""
     names = {file.name for file in table.rglob("*.parquet")}
     for file in table.rglob("*.parquet"):
         file.unlink()
@@ -110,14 +110,14 @@ def test_a_data_file_that_is_gone_is_one_error(delta: SparkSession, table: Path)
         assert "\tat " not in str(raised.value)
 
 
-def test_a_partition_value_is_told_with_its_column(delta: SparkSession, table: Path) -> None:
+def test_an_error_of_a_partition_value_names_its_column(delta: SparkSession, table: Path) -> None:
     table = damaged(table, 2, "add", {"partitionValues": {"part": "many"}})
     with pytest.raises(PartitionValueError) as raised:
         delta.read.format("delta").load(str(table)).collect()
     assert (raised.value.value, raised.value.column, raised.value.data_type) == ("many", "part", "int")
 
 
-def test_an_isolation_level_that_nobody_knows_lets_nothing_be_written(delta: SparkSession, table: Path) -> None:
+def test_an_unknown_isolation_level_refuses_writes(delta: SparkSession, table: Path) -> None:
     table = damaged(table, 0, "metaData", {"configuration": {"delta.isolationLevel": "SnapshotIsolation"}})
     before = files(table)
     with pytest.raises(InvalidPropertyError, match="SnapshotIsolation"):

@@ -24,8 +24,8 @@ TOLD = [
 WITHIN_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 
 
-def test_what_the_page_tells_is_so(delta: SparkSession, name: str) -> None:
-    """Covers bug B92: five differences stood on no page."""
+def test_the_page_is_right(delta: SparkSession, name: str) -> None:
+    """Covers bug B92: five differences were on no page."""
     page = re.sub(r"\s+", " ", PAGE.read_text("utf-8"))
     assert [sentence for sentence in TOLD if sentence not in page] == []
     delta.sql(

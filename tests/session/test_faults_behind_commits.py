@@ -1,4 +1,4 @@
-"""A statement whose commit has landed ends well, whatever the storage says from then on.
+"""A statement whose commit has landed succeeds, even if the storage fails from then on.
 
 Covers bug B59. Statements of several commits are not among these: one that stops between two of them has failed.
 """

@@ -1,4 +1,4 @@
-"""Writes of another format, or of none, where a Delta table is: refused with the way out, or told by a warning."""
+"""Writes of another format, or of none, where a Delta table is: refused with the way out, or reported by a warning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from session_kinds import in_this_process
 pytestmark = pytest.mark.spark
 
 
-def test_a_write_without_format_is_told_of_it(delta: SparkSession, name: str, path: str) -> None:
+def test_an_error_of_a_write_without_format_says_so(delta: SparkSession, name: str, path: str) -> None:
     """Covers bug B107: Spark's message spoke of `DefaultSource` and `ParquetDataSourceV2`, or of a schema `delta`."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1L AS id")
     delta.range(1).write.format("delta").save(path)
@@ -56,10 +56,10 @@ def test_a_write_without_format_is_told_of_it(delta: SparkSession, name: str, pa
 
 
 @in_this_process
-def test_a_table_of_another_format_in_its_place_is_told(
+def test_a_table_of_another_format_that_replaces_it_is_warned_of(
     delta: SparkSession, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Covers bug B107: a Delta table became one of Parquet, and nobody heard of it."""
+    """Covers bug B107: a Delta table became one of Parquet without a warning."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1L AS id")
     delta.sql(f"CREATE TABLE {name}_parquet USING parquet AS SELECT 1L AS id")
     rows = delta.range(3)
@@ -77,7 +77,7 @@ def test_a_table_of_another_format_in_its_place_is_told(
 
 
 @in_this_process
-def test_files_of_others_in_a_tables_folder_are_told(
+def test_files_of_other_formats_in_a_tables_folder_are_warned_of(
     delta: SparkSession, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Covers bug B66: rows that no reader of the table shows, and in mode overwrite a table that is gone."""

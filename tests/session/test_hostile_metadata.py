@@ -299,7 +299,7 @@ CARRIERS = ["CHECK", "invariant", "generated", "default"]
 
 
 class Victim:
-    """A table of which somebody else writes the log."""
+    """A table whose log an attacker writes."""
 
     def __init__(self, delta: SparkSession, path: str) -> None:
         self._delta, self._path = delta, path
@@ -364,7 +364,7 @@ class Victim:
 def test_stored_expressions_that_do_more_than_they_may(
     native: SparkSession, path: str, tmp_path: Path, carrier: str
 ) -> None:
-    """Covers attack A6: they are refused by name before Spark sees them, whatever statement comes across them."""
+    """Covers attack A6: every statement refuses them by name before Spark sees them."""
     native.udf.register("hostile_function", lambda number: number, "long")
     victim, marker = Victim(native, path), tmp_path / "marker"
     statements = list(victim.statements())
@@ -388,7 +388,7 @@ def test_stored_expressions_that_do_more_than_they_may(
 
 @pytest.mark.parametrize("attack", ["reflect", "a function of the user", "subquery", "current_user", "two statements"])
 def test_such_expressions_do_not_get_in(native: SparkSession, path: str, tmp_path: Path, attack: str) -> None:
-    """By no statement that could bring them."""
+    """No statement can write them."""
     table, expression = f"delta.`{path}`", ATTACKS[attack].format(marker=tmp_path / "marker")
     Victim(native, path)
     before = len(commits(path))

@@ -27,7 +27,7 @@ def rows(delta: SparkSession, table: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def table(delta: SparkSession, path: str) -> str:
-    """Of two partition columns."""
+    """A table of two partition columns."""
     name = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {name} (v INT, id INT, p INT) USING delta PARTITIONED BY (id, p)")
     delta.sql(f"INSERT INTO {name} VALUES (0, 1, 2), (0, 2, 2), (0, 2, 3)")
@@ -43,7 +43,7 @@ def test_dynamic_overwrite_leaves_partitions_that_get_no_row(delta: SparkSession
 
 
 def test_dynamic_overwrite_by_no_row_replaces_nothing(delta: SparkSession, table: str, dynamic: None) -> None:
-    """As with delta-spark, even where PARTITION names one partition."""
+    """It replaces nothing, as with delta-spark, even where PARTITION names one partition."""
     delta.sql(f"INSERT OVERWRITE {table} PARTITION (p = 2, id = 2) SELECT 9 AS v WHERE false")
     assert len(rows(delta, table)) == 3
     delta.sql(f"INSERT OVERWRITE {table} PARTITION (p = 2, id = 2) SELECT 9 AS v")

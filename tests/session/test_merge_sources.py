@@ -32,7 +32,7 @@ TARGETS = {
 
 @pytest.fixture(scope="module")
 def sources(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """What stands behind USING, each with the same two rows."""
+    """Sources of a MERGE, each with the same two rows."""
     folder = tmp_path_factory.mktemp("sources")
     delta.sql("CREATE DATABASE merged")
     rows = delta.sql(f"SELECT CAST(k AS INT) AS k, v FROM {ROWS} AS v(k, v)")

@@ -1,4 +1,4 @@
-"""Options whose names are nearly those of Delta's, wherever options are taken."""
+"""Options whose names are nearly those of Delta's, in every place that takes options."""
 
 from __future__ import annotations
 

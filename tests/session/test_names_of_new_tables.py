@@ -61,7 +61,7 @@ def test_a_name_that_the_catalog_refuses_leaves_nothing_behind(delta: SparkSessi
 
 
 def test_a_table_in_the_folder_of_a_new_name_is_not_taken_over(delta: SparkSession, name: str, path: str) -> None:
-    """Covers bug B63: a managed table had the rows of whatever lay in its folder, and DROP deleted them."""
+    """Covers bug B63: a managed table had the rows of the files that were in its folder, and DROP deleted them."""
     delta.range(1).write.format("delta").save(path)
     folder = warehouse(delta) / name
     delta.range(5).write.format("delta").save(str(folder))
@@ -84,7 +84,7 @@ def test_a_table_in_the_folder_of_a_new_name_is_not_taken_over(delta: SparkSessi
 
 @in_this_process
 def test_a_write_over_parquet_files_says_so(delta: SparkSession, path: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Covers bug B66: their rows were gone from view, and nobody heard of it."""
+    """Covers bug B66: their rows were no longer visible, without a warning."""
     delta.range(3).write.parquet(path)
     with caplog.at_level(logging.WARNING, "anabranch.commit"):
         delta.range(1).write.format("delta").mode("append").save(path)

@@ -17,7 +17,7 @@ WAITED_S = 20.0
 
 
 def counted(delta: SparkSession, write: Callable[[DataFrame], object]) -> object:
-    """What the observation of three rows has counted; None where nobody completes it."""
+    """What the observation of three rows has counted; None where no job completes it."""
     observation = Observation()
     write(delta.range(3).withColumn("k", F.col("id") % 2).observe(observation, F.count(F.lit(1)).alias("rows")))
     told: list[object] = []

@@ -1,4 +1,4 @@
-"""What clocks show is decided by the zone data of the JVM, whatever it is. Covers bug B60."""
+"""What clocks show is decided by the zone data of the JVM alone. Covers bug B60."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TESTS = "ahead_in_summer or rules_are_those or no_file_with_a_row or statements_
 
 
 def test_a_jvm_in_which_oslo_has_the_time_of_tokyo(tmp_path: Path) -> None:
-    """Python's zone data has the usual rules, so whoever asks it leaves files out."""
+    """Python's zone data has the usual rules, so skipping by it would leave files out."""
     java = copy_with_zones_exchanged(java_home(), tmp_path / "java", "Europe/Oslo", "Asia/Tokyo")
     of_run = {"JAVA_HOME": str(java), "ANABRANCH_TEST_OSLO_AHEAD_HOURS": "9"}
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""Statements that Spark's parser does not know, run: the result has the columns that were told before."""
+"""Statements that Spark's parser does not know, run: the result has the columns of its description."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sql.test_own_statements import DELTA_STATEMENTS, LATER_STATEMENTS, OF_SPARK
 pytestmark = pytest.mark.spark
 
 EVERYTHING = OwnGrammar.beside(lambda _: False)
-"""All forms, whatever the parser of this Spark knows."""
+"""All forms, including those that the parser of this Spark knows."""
 
 
 def run(spark: SparkSession, text: str, args: Any = None) -> DataFrame:

@@ -44,7 +44,7 @@ def test_version_as_of(delta: SparkSession, three_versions: str) -> None:
 def test_a_folder_whose_name_ends_as_a_version_does(
     delta: SparkSession, path: str, suffix: str, tmp_path: Path
 ) -> None:
-    """Its table is read and written, whatever the end of its path would say elsewhere."""
+    """Its table is read and written, though its path ends like one with a version."""
     folder = path + suffix
     ten = delta.range(10)
     for _ in range(2):

@@ -34,7 +34,7 @@ def test_statements_on_a_delta_table(delta: SparkSession, path: str) -> None:
     assert not os.path.exists(f"{path}/_delta_log/{1:020}.json")
 
 
-def test_a_mistake_is_told_before_that_it_is_not_supported(delta: SparkSession, path: str) -> None:
+def test_a_mistake_is_reported_before_that_it_is_not_supported(delta: SparkSession, path: str) -> None:
     with pytest.raises(SqlSyntaxError, match="HOURS"):
         delta.sql(f"VACUUM delta.`{path}` RETAIN 5")
 

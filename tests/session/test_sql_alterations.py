@@ -196,7 +196,7 @@ def test_rename_table(delta: SparkSession, name: str) -> None:
 
 @statement("ALTER TABLE t SET LOCATION 'folder'")
 def test_set_location(delta: SparkSession, name: str, path: str) -> None:
-    """Lets the name stand for another Delta table, of the same columns."""
+    """Lets the name refer to another Delta table, of the same columns."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
     delta.sql(f"CREATE TABLE delta.`{path}` USING delta AS SELECT 2 AS id")
     delta.sql(f"CREATE TABLE delta.`{path}/other` USING delta AS SELECT 2 AS other")

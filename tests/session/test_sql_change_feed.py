@@ -47,7 +47,7 @@ def rows(delta: SparkSession, text: str, **given: Any) -> list[tuple[Any, ...]]:
 @statement("SELECT … FROM table_changes('t', start[, end])")
 def test_table_changes(delta: SparkSession, changed: str) -> None:
     """The rows that came, went and changed from version or time `start` to `end`, both included, with `_change_type`,
-    `_commit_version` and `_commit_timestamp`. It stands where a table may stand."""
+    `_commit_version` and `_commit_timestamp`. It may be wherever a table may be."""
     assert rows(delta, f"SELECT id, n, _change_type, _commit_version FROM table_changes('{changed}', 1, 2)") == [
         (1, 1, "insert", 1),
         (2, 2, "insert", 1),
@@ -131,7 +131,7 @@ def test_changes_from_a_time(delta: SparkSession, changed: str) -> None:
     assert rows(delta, f"{select} TIMESTAMP '2020-01-01' TO {at} EXCLUSIVE") == [(1,)]
 
 
-def test_changes_from_asked_wrongly(delta: SparkSession, changed: str, path: str) -> None:
+def test_invalid_ranges_of_changes_from(delta: SparkSession, changed: str, path: str) -> None:
     needs_changes_from(delta)
     delta.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
     for error, what in (
@@ -147,7 +147,7 @@ def test_changes_from_asked_wrongly(delta: SparkSession, changed: str, path: str
         stream.writeStream.format("noop").option("checkpointLocation", f"{path}-stream").start().processAllAvailable()
 
 
-def test_what_was_asked_wrongly(delta: SparkSession, changed: str) -> None:
+def test_invalid_arguments(delta: SparkSession, changed: str) -> None:
     delta.range(1).createOrReplaceTempView("not_a_delta_table")
     for error, call in (
         (TableFunctionArgumentsError, f"table_changes('{changed}')"),

@@ -98,7 +98,7 @@ def test_execute_immediate(delta: SparkSession, table: str) -> None:
 
 @statement("{DECLARE | SET} VARIABLE v = …; a variable in a statement")
 def test_variables(delta: SparkSession, table: str) -> None:
-    """Session variables stand for values in queries, conditions and assignments, and a query can set them."""
+    """Session variables are values in queries, conditions and assignments, and a query can set them."""
     delta.sql("DECLARE OR REPLACE VARIABLE found BIGINT")
     delta.sql(f"SET VARIABLE found = (SELECT max(id) FROM {table})")
     assert delta.sql(f"UPDATE {table} SET word = 'last' WHERE id = found").first() == (1,)
@@ -122,7 +122,7 @@ def test_scripts_that_change_a_table(delta: SparkSession, table: str, path: str,
 
 
 def test_scripts_may_read(delta: SparkSession, table: str) -> None:
-    # PySpark 4.0 asks for it.
+    # PySpark 4.0 requires it.
     delta.conf.set("spark.sql.scripting.enabled", "true")
     script = f"BEGIN DECLARE n BIGINT; SET n = (SELECT max(id) FROM {table}); SELECT n + 1 AS m; END"
     assert delta.sql(script).first() == (5,)

@@ -56,7 +56,7 @@ def test_describe_detail(delta: SparkSession, table: str, path: str) -> None:
 
 
 def test_describe_detail_of_what_is_not_delta(delta: SparkSession, path: str, name: str) -> None:
-    """Covers bug B110: scripts ask it of every table. A row with the format, as far as there is something to say; views and what
+    """Covers bug B110: scripts run it for every table. A row with the format, as far as there is something to say; views and what
     is not there are refused."""
     delta.sql(
         f"CREATE TABLE {name} (id INT, p INT) USING parquet PARTITIONED BY (p) COMMENT 'old' TBLPROPERTIES ('a' = 'b')"
@@ -167,7 +167,7 @@ def test_optimize(delta: SparkSession, path: str) -> None:
 
 @statement("REORG TABLE t [WHERE partition condition] APPLY (PURGE)")
 def test_reorg(delta: SparkSession, path: str) -> None:
-    """Writes files anew that hide deleted rows. Returns `path` and `metrics`."""
+    """Rewrites files that hide deleted rows. Returns `path` and `metrics`."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} USING delta AS SELECT id FROM range(0, 9, 1, 1)")
     delta.sql(f"DELETE FROM {table} WHERE id = 3")
@@ -203,7 +203,7 @@ def test_describe_as_json(delta: SparkSession, table: str) -> None:
 
 
 def test_plain_sessions_find_registered_tables(native: SparkSession, name: str) -> None:
-    """Without anabranch, the catalog still tells which tables there are, where they lie, and their columns."""
+    """Without anabranch, the catalog still lists the tables, their locations and their columns."""
     native.sql(f"CREATE TABLE {name} (id BIGINT, word STRING) USING delta")
     native.sql(f"ALTER TABLE {name} ADD COLUMN more DATE")
     plain = native.newSession()
@@ -242,7 +242,7 @@ WORDS = st.text(st.sampled_from("aZ_ é'\"\\`;-{}$.,()%\n"), min_size=1, max_siz
 def test_what_show_create_table_prints_makes_such_a_table(
     native: SparkSession, tmp_path: Path, data: st.DataObject
 ) -> None:
-    """Whatever the names, types, comments, clauses and properties."""
+    """It holds for all names, types, comments, clauses and properties."""
     # A constraint on a column of this name is refused: Spark would put a variable there.
     plain = WORDS.filter(lambda word: "${" not in word)
     names = data.draw(st.lists(plain, min_size=2, max_size=4, unique_by=str.lower))

@@ -71,7 +71,7 @@ def test_insert_by_name(delta: SparkSession, table: str) -> None:
 
 @statement("INSERT … VALUES (…, DEFAULT)")
 def test_default(delta: SparkSession, path: str) -> None:
-    """DEFAULT stands for the column's default, NULL where it has none."""
+    """DEFAULT is the column's default, NULL where it has none."""
     name = f"delta.`{path}`"
     delta.sql(
         f"""CREATE TABLE {name} (id INT, n INT DEFAULT 7, m INT) USING delta
@@ -84,7 +84,7 @@ def test_default(delta: SparkSession, path: str) -> None:
 
 @statement("INSERT … SELECT …, DEFAULT")
 def test_default_in_a_query(delta: SparkSession, path: str) -> None:
-    """DEFAULT as a column of the query stands for the column's default in each of its rows."""
+    """DEFAULT as a column of the query is the column's default in each of its rows."""
     name = f"delta.`{path}`"
     delta.sql(
         f"""CREATE TABLE {name} (id INT, n INT DEFAULT 7, m INT) USING delta
@@ -172,7 +172,7 @@ def test_replace_using(delta: SparkSession, table: str) -> None:
 @statement("INSERT INTO t [[AS] alias] [BY NAME] REPLACE ON condition query")
 def test_replace_on(delta: SparkSession, table: str) -> None:
     """Replaces the rows for which the condition holds with one of the new rows, in one commit. The query's rows have a name
-    where it stands in parentheses: `(query) AS s`."""
+    where it is in parentheses: `(query) AS s`."""
     new = f"(SELECT id + 1 AS id, 'next' AS word, part FROM {table} WHERE id = :n) AS s"
     delta.sql(f"INSERT INTO {table} AS t REPLACE ON t.id = s.id OR t.word = :w {new}", {"n": 1, "w": "no"})
     assert rows(delta, table) == [(1, "a", 1), (2, "next", 1)]

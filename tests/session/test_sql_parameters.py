@@ -32,7 +32,7 @@ def ids(delta: SparkSession, table: str) -> list[int]:
 
 @statement("… :name …, … ? … with args")
 def test_parameters(delta: SparkSession, table: str) -> None:
-    """Parameters stand for values in queries, conditions and assignments; no value is ever taken for SQL."""
+    """Parameters are values in queries, conditions and assignments; no value is ever taken for SQL."""
     assert delta.sql(f"DELETE FROM {table} WHERE id = :low OR id >:high", {"low": 0, "high": 3}).first() == (2,)
     assert delta.sql(f"UPDATE {table} SET word = ? WHERE id - ? = 2", [HOSTILE, -1]).first() == (1,)
     assert delta.sql(f"SELECT word FROM {table} WHERE id = 1").first() == (HOSTILE,)
@@ -85,7 +85,7 @@ def test_a_value_is_what_spark_takes_it_for(delta: SparkSession, table: str) -> 
 
 @statement("… {field} … with keyword arguments")
 def test_format_fields(delta: SparkSession, table: str) -> None:
-    """Fields stand for DataFrames, columns and values, as in PySpark. Braces of the text are doubled."""
+    """Fields refer to DataFrames, columns and values, as in PySpark. Braces of the text are doubled."""
     few = delta.range(2)
     assert delta.sql(
         "DELETE FROM " + table + " WHERE id IN (SELECT id FROM {few}) OR word = '{{}}'", few=few
@@ -106,7 +106,7 @@ def test_identifier_clause(delta: SparkSession, name: str) -> None:
 
 
 def test_names_that_look_like_sql(delta: SparkSession, path: str) -> None:
-    """A column's name stays a name, whatever it holds."""
+    """A column's name stays a name with any characters."""
     odd = "x` = 1; DROP TABLE t -- '{}"
     quoted = "`" + odd.replace("`", "``") + "`"
     table = f"delta.`{path}`"

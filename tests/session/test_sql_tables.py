@@ -226,7 +226,7 @@ def test_tables_of_other_formats_are_sparks(delta: SparkSession, name: str, path
 
 
 def test_null_in_place_of_a_struct_with_a_field_that_is_not_null(delta: SparkSession, path: str) -> None:
-    """Covers bug B89: every statement tells of the row with the NULL, and none of data that lacks a column."""
+    """Covers bug B89: the error of every statement is about the row with the NULL, not about data that lacks a column."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} (id INT, s STRUCT<a: INT NOT NULL, b: INT>) USING delta")
     delta.sql(f"INSERT INTO {table} VALUES (1, named_struct('a', 1, 'b', 2))")
@@ -248,7 +248,7 @@ def test_null_in_place_of_a_struct_with_a_field_that_is_not_null(delta: SparkSes
 
 
 def test_not_null_inside_arrays_and_maps(delta: SparkSession, path: str) -> None:
-    """Nobody would check it: refused, or left out where the session says so."""
+    """No writer would check it: refused, or left out where the session says so."""
     table = f"delta.`{path}`"
     for kind in ("ARRAY<STRUCT<y: INT NOT NULL>>", "MAP<STRING, STRUCT<y: INT NOT NULL>>"):
         with pytest.raises(NestedNotNullError, match=r"l\.(element|value)\.y"):
@@ -273,7 +273,7 @@ def test_elements_of_a_new_table_may_be_null(delta: SparkSession, path: str) -> 
 
 
 def test_a_foreign_table_without_null_inside_arrays_and_maps(delta: SparkSession, path: str) -> None:
-    """A NULL there was stored as 0, or as whatever stood at its place."""
+    """A NULL there was stored as 0, or as another value of the buffer."""
     number, struct = pa.int64(), pa.struct([pa.field("y", pa.int64(), nullable=False)])
     fields = [
         pa.field("id", number),

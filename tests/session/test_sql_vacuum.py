@@ -54,7 +54,7 @@ def named(delta: SparkSession, sql: str, path: str) -> list[str]:
 
 @statement("VACUUM t [RETAIN n HOURS] [DRY RUN]")
 def test_vacuum(delta: SparkSession, table: str, path: str) -> None:
-    """Deletes files that nobody needs: of no version within `delta.deletedFileRetentionDuration`, or within the hours
+    """Deletes files that are no longer needed: of no version within `delta.deletedFileRetentionDuration`, or within the hours
     given, and old enough that no writer is about to commit them. The result is the table's path; with `DRY RUN` nothing
     is deleted, and there is a row for each file that would be. Takes a folder as a string, too."""
     assert named(delta, f"VACUUM {table} DRY RUN", path) == ["orphan"]

@@ -92,7 +92,7 @@ def test_views_are_read_by_statements(delta: SparkSession, table: str, view: str
 
 
 def test_a_view_keeps_its_columns(delta: SparkSession, table: str, view: str) -> None:
-    """Columns that the table gets later are not the view's; one that it loses is told by name."""
+    """Columns that the table gets later are not the view's; one that it loses is named in the error."""
     delta.sql(f"CREATE TEMP VIEW {view} AS SELECT * FROM {table}")
     delta.sql(f"ALTER TABLE {table} ADD COLUMN more INT")
     delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
@@ -102,7 +102,7 @@ def test_a_view_keeps_its_columns(delta: SparkSession, table: str, view: str) ->
         delta.table(view).collect()
 
 
-def test_whoever_makes_the_view_last(delta: SparkSession, table: str, view: str) -> None:
+def test_the_view_that_was_created_last(delta: SparkSession, table: str, view: str) -> None:
     delta.sql(f"CREATE TEMP VIEW {view} AS SELECT id FROM {table}")
     with pytest.raises(AnalysisException, match=view):
         delta.sql(f"CREATE TEMP VIEW {view} AS SELECT id FROM {table}")
@@ -130,7 +130,7 @@ def test_view_of_a_folder(delta: SparkSession, path: str, view: str) -> None:
 
 @statement("CACHE [LAZY] TABLE t [[AS] query], UNCACHE TABLE [IF EXISTS] t, REFRESH TABLE t")
 def test_cache(delta: SparkSession, table: str, view: str) -> None:
-    """Keeps the rows in memory, anew after each commit of this application; `REFRESH` asks for those of others. With a query,
+    """Keeps the rows in memory, read again after each commit of this application; `REFRESH` reads those of others. With a query,
     the name is a temporary view of it. `UNCACHE` lets the rows go."""
     delta.sql(f"CACHE TABLE {table} OPTIONS ('storageLevel' = 'MEMORY_ONLY')")
     delta.sql(f"DELETE FROM {table} WHERE id = 0")

@@ -36,7 +36,7 @@ ZONES = [
     "Antarctica/Troll",
     "Europe/Amsterdam",
 ]
-"""Offsets, names that Python's data lacks, and places whose clocks the two tell apart, or that change in odd ways."""
+"""Offsets, names that Python's data lacks, and zones in which the two differ, or that change in odd ways."""
 TIMES = [
     "0001-01-01 00:00:00",
     "1582-10-04 12:00:00",
@@ -87,7 +87,7 @@ def test_rules_are_those_of_the_jvm(zoned: SparkSession) -> None:
 
 
 def test_how_far_oslo_is_ahead_in_summer(zoned: SparkSession) -> None:
-    """By the JVM's zone data, which `test_other_zone_data.py` changes."""
+    """The zone data are the JVM's, which `test_other_zone_data.py` changes."""
     zoned.conf.set("spark.sql.session.timeZone", "Europe/Oslo")
     row = zoned.sql("SELECT unix_timestamp(TIMESTAMP'2024-07-01 12:00:00') / 3600 % 24").first()
     assert row is not None
@@ -159,7 +159,7 @@ def _conditions(text: str) -> list[str]:
     ],
 )
 def test_statements_find_the_row(zoned: SparkSession, path: str, name: str, text: str) -> None:
-    """By SELECT, UPDATE, MERGE, `replaceWhere` and DELETE, also where files are left out by what a column generates."""
+    """The row is in the results of SELECT, UPDATE, MERGE, `replaceWhere` and DELETE, also where files are left out by what a column generates."""
     zoned.conf.set("spark.sql.session.timeZone", name)
     table = f"delta.`{path}`"
     builder = DeltaTable.create(zoned).location(path).addColumn("ts", "TIMESTAMP").addColumn("v", "INT")

@@ -23,7 +23,7 @@ STATEMENTS = [
 
 @pytest.fixture
 def table(delta: SparkSession, path: str) -> str:
-    """With a hidden row, so that scans have columns of their own."""
+    """A table with a hidden row, so that scans have columns of their own."""
     delta.range(5).selectExpr("id", "id AS amount").coalesce(1).write.format("delta").save(path)
     delta.sql(f"DELETE FROM delta.`{path}` WHERE id = 4")
     return path

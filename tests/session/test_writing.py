@@ -173,7 +173,7 @@ def test_overwrite_schema(delta: SparkSession, path: str) -> None:
 
 
 def test_strings_that_are_no_text(delta: SparkSession, path: str) -> None:
-    """Spark's strings are bytes; the statistics, which are JSON, can only tell those that are UTF-8."""
+    """Spark's strings are bytes; the statistics, which are JSON, can only have those that are UTF-8."""
     texts = ["ff41", "42", "c3a4"]
     given = delta.createDataFrame([(text,) for text in texts], "hex string").selectExpr(
         "CAST(unhex(hex) AS STRING) AS s"
@@ -302,7 +302,7 @@ def test_save_as_table_insert_into_and_sql(delta: SparkSession, name: str) -> No
     people(delta, (1, "a")).write.format("delta").saveAsTable(name)
     assert rows(delta.table(name)) == [(1, "a")]
     delta.createDataFrame([("b", 2)], "name string, id int").write.format("delta").mode("append").saveAsTable(name)
-    # insertInto goes by position, whatever the columns are called.
+    # insertInto goes by position, not by the columns' names.
     delta.createDataFrame([(3, "c")], "x int, y string").write.insertInto(name)
     assert rows(delta.sql(f"SELECT * FROM {name} WHERE id > 1")) == [(2, "b"), (3, "c")]
     people(delta, (9, "z")).write.insertInto(name, overwrite=True)
@@ -376,7 +376,7 @@ def test_rows_of_a_table_with_char_columns_are_written_back(delta: SparkSession,
         own.write.format("delta").save(f"{path} copy")
         plain = delta.sql("SELECT 1 AS id, 'a' AS c, 'b' AS v")
         for unpadded in (own.where("id = 1"), plain):
-            # Queries of the session find no such row, so that the new row would stand beside the old one.
+            # Queries of the session find no such row, so that the new row would be added beside the old one.
             with pytest.raises(ReplaceWhereMismatchError, match="need the blanks"):
                 unpadded.write.format("delta").mode("overwrite").option("replaceWhere", "c = 'a'").save(path)
         plain.write.format("delta").mode("overwrite").option("replaceWhere", "c = 'a   '").save(path)

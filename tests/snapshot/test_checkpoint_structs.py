@@ -102,7 +102,7 @@ def test_statistics_are_typed() -> None:
 
 @pytest.mark.parametrize("configuration", [{}, {"delta__checkpoint__writeStatsAsStruct": "false"}])
 def test_by_default_statistics_are_json_only(configuration: dict[str, str]) -> None:
-    """Delta writes the columns by default; here tables have to ask for them."""
+    """Delta writes the columns by default; here a property of the table turns them on."""
     file = adds_of(log_with([json.dumps(STATISTICS)], **configuration))[0]
     assert file["stats"] == json.dumps(STATISTICS)
     assert not {"stats_parsed", "partitionValues_parsed"} & file.keys()

@@ -82,7 +82,7 @@ def checkpoint_alone(log: LogInMemory) -> LogInMemory:
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
-def test_a_checkpoint_stands_for_the_commits(policy: str) -> None:
+def test_a_checkpoint_replaces_the_commits(policy: str) -> None:
     """Covers judge C5."""
     log = sample_log(delta__checkpointPolicy=policy)
     before = facts(log.snapshots().latest())
@@ -327,7 +327,7 @@ def test_a_file_without_a_size_is_refused(size: int | None) -> None:
         rewritten(sample_log(), lambda table: with_child(table, "add", "size", changed))
 
 
-def test_a_file_that_stands_there_twice_is_one_file() -> None:
+def test_a_file_that_is_listed_twice_is_one_file() -> None:
     """Covers fault F39: as where two writers of one checkpoint split it in different ways. Another vector makes another file."""
 
     def files(snapshot: Snapshot) -> list[AddFile]:

@@ -170,7 +170,7 @@ def test_a_damaged_checkpoint_of_many_parts_is_one_checkpoint(log: LogInMemory, 
     assert snapshot.segment.checkpoint is None
 
 
-def test_commits_stand_in_for_any_number_of_damaged_checkpoints(log: LogInMemory) -> None:
+def test_commits_replace_any_number_of_damaged_checkpoints(log: LogInMemory) -> None:
     for number in range(30):
         log.store.put(v2_checkpoint_path(3, str(UUID(int=number))), b"PAR1 no Parquet file PAR1")
         log.store.put(compacted_path(1, 3), b"{")
@@ -339,7 +339,7 @@ def test_metadata_is_parsed_once_for_all_versions_that_have_it(log: LogInMemory)
     assert changed.properties.append_only
 
 
-def test_a_long_lived_reader_forgets_what_nobody_holds(log: LogInMemory) -> None:
+def test_a_long_lived_reader_releases_unreferenced_snapshots(log: LogInMemory) -> None:
     # Tables of other tests are none of ours.
     before = {id(snapshot) for snapshot in _snapshots_alive()}
     snapshots = log.snapshots()

@@ -1,4 +1,4 @@
-"""What the protocol asks of any version's description, whatever led to it."""
+"""What the protocol requires of any version's description."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The judge of a soak: every version of a table must follow from the one before by the statement that its commit names.
 
-Under Serializable that is so without exception. Under WriteSerializable a statement may stand before blind appends that
-it has not seen. What writers were told is held against the log: what was acknowledged is there once, or changes
+Under Serializable that is so without exception. Under WriteSerializable a statement may precede blind appends that
+it has not seen. What was reported to writers is compared with the log: what was acknowledged is there once, or changes
 nothing; what was refused is not there; what was killed is there once or not at all.
 """
 
@@ -21,13 +21,13 @@ from soak.versions import Values, Version, Versions, row_of
 from transaction.log_linter import lint
 
 MAINTENANCE = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "ROW TRACKING BACKFILL"})
-"""Operations that change no row, whoever they were done for."""
+"""Operations that change no row, of any writer."""
 REORDERED = frozenset({"update", "delete", "merge", "insert_select", "replace_where", "overwrite"})
 
 
 @dataclasses.dataclass
 class Begun:
-    """A statement that a writer says it began, and what it was told."""
+    """A statement that a writer says it began, and the result that it got."""
 
     name: str
     statement: Statement
@@ -60,7 +60,7 @@ class TableJudge:
         self.begun[begun.name] = self.unjudged[begun.name] = begun
 
     def end(self, name: str, ended: dict[str, Any]) -> Statement:
-        """A writer was told so of a statement."""
+        """The result of a statement that was reported to its writer."""
         self.begun[name].ended = ended
         return self.begun[name].statement
 

@@ -1,7 +1,7 @@
 """What each statement of the soak does, as a plain function on rows: the judge plays the log by it.
 
 A statement is a JSON object with a `kind`; `statements.py` makes them and says them in SQL. All columns are BIGINT,
-`id` tells rows apart.
+`id` identifies a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A soak: processes with Spark sessions of their own work on the same tables, are killed and begun anew, and are judged.
+"""A soak: processes with Spark sessions of their own work on the same tables, are killed and started again, and are judged.
 
     python -m soak.soaking SECONDS [FOLDER] [SEED]
 

@@ -101,7 +101,7 @@ KINDS = (
 
 
 def level_of(kind: str) -> str:
-    """The isolation that a table keeps, whatever happens to it."""
+    """The isolation that a table keeps through all statements."""
     return "WriteSerializable" if kind == "described_weakly" else "Serializable"
 
 
@@ -122,7 +122,7 @@ class Author:
         return {"kind": name, **getattr(self, f"_{name}")()}
 
     def new_rows(self, count: int, columns: list[str]) -> list[Row]:
-        """Rows with ids that nobody else gives."""
+        """Rows with ids that no other statement uses."""
         rows = []
         for place in range(count):
             others = {column: self.value() for column in columns if column != "id"}

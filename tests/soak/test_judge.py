@@ -51,7 +51,7 @@ class Played:
     def commit_with_retries(
         self, name: str, told: Statement, rows: list[Row], *, domains: list[dict[str, Any]] | None = None, **info: Any
     ) -> None:
-        """A commit that leaves `rows`, whatever the statement says."""
+        """A commit that leaves `rows`, independent of the statement."""
         columns = list(rows[0]) if rows else ["id", "n"]
         fields = [{"name": it, "type": "long", "nullable": True, "metadata": {}} for it in columns]
         metadata = {
@@ -220,10 +220,10 @@ def test_what_is_planted_is_found(tmp_path: Path, plant: Callable[[Played], None
         ("rows", True, False),
     ],
 )
-def test_blind_appends_may_stand_behind_who_has_not_seen_them(
+def test_blind_appends_may_follow_a_statement_that_has_not_read_them(
     tmp_path: Path, kind: str, blind: bool, sound: bool
 ) -> None:
-    """Under WriteSerializable; under Serializable, and where the append read the table, that is a lost update."""
+    """They may under WriteSerializable; under Serializable, and where the append read the table, that is a lost update."""
     played = Played(tmp_path, kind)
     update = played.begin(UPDATE)
     first: Statement = {"kind": "insert", "rows": ROWS[:1]}

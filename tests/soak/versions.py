@@ -101,7 +101,7 @@ class Versions:
         self.shown[file["path"]] = hidden_rows(self.store, file) or frozenset()
 
     def _rows_in(self, path: str) -> list[dict[str, Any]]:
-        """By the names in the file."""
+        """The rows by the names in the file."""
         if path not in self.kept:
             self.kept[path] = pq.ParquetFile(self.path / unquote(path)).read().to_pylist()
         return self.kept[path]

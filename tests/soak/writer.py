@@ -1,6 +1,6 @@
 """A writer of the soak: a process with a Spark session of its own, run as `python writer.py FOLDER NAME NUMBER SEED`.
 
-Its journal says before each statement what it is about to do, and afterwards what it was told. It works until a file
+Its journal says before each statement what it is about to do, and afterwards the result. It works until a file
 `stop` lies in the folder; who kills it needs no leave.
 """
 
@@ -67,7 +67,7 @@ class Writer:
         self.spark.stop()
 
     def next_table(self) -> Kind:
-        """Mostly the one that all are at in this half minute: who works elsewhere races with nobody."""
+        """Mostly the one that all are at in this half minute: a writer on another table meets no conflict."""
         if self.chance.random() < 0.8:
             return KINDS[int(time.time() / 30) % len(KINDS)]
         return self.chance.choice(KINDS)

@@ -590,7 +590,7 @@ def test_properties_and_options_of_a_write(table_of: MakeTable) -> None:
     assert pq.read_metadata(Path(table.root) / table.adds[1].path).row_group(0).column(0).compression == "GZIP"
 
 
-def test_a_failing_write_tells_of_nothing(table_of: MakeTable) -> None:
+def test_a_failing_write_returns_no_files(table_of: MakeTable) -> None:
     table = table_of(only_id())
     frame = table.spark.range(0, 100, 1, 2).selectExpr(
         "CASE WHEN id = 99 THEN CAST(raise_error('stop here') AS BIGINT) ELSE id END AS id"

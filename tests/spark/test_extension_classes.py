@@ -269,7 +269,7 @@ def test_classes_of_another_version_are_refused(gateway: Any, loader: Any, sourc
     assert (caught.value.name, caught.value.location) == ("delta.Python", jar.as_uri().replace("///", "/"))
 
 
-def test_classes_of_somebody_else_are_refused(gateway: Any, loader: Any, sources: Path, tmp_path: Path) -> None:
+def test_classes_of_another_library_are_refused(gateway: Any, loader: Any, sources: Path, tmp_path: Path) -> None:
     unit = java_unit(java_sources(sources), classes_of_release(gateway.jvm))
     code = compile_unit(gateway.jvm, loader, unit, digest="")
     jar = tmp_path / "theirs.jar"
@@ -318,7 +318,7 @@ def test_a_jar_that_add_jar_gave_to_a_thread_does_not_hide_the_classes_from_othe
         thread.setContextClassLoader(before)
 
 
-def test_a_jvm_that_takes_no_jars_tells_so(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_jvm_that_takes_no_jars(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_loaded", {})
     thread = gateway.jvm.java.lang.Thread.currentThread()
     before = thread.getContextClassLoader()

@@ -85,7 +85,7 @@ def test_keeping_can_be_turned_off(value: str) -> None:
     assert cache_folder({"ANABRANCH_CACHE": value, "XDG_CACHE_HOME": "/caches"}) is None
 
 
-def test_a_file_name_is_one_whatever_spark_calls_its_version() -> None:
+def test_any_version_of_spark_makes_a_valid_file_name() -> None:
     assert jar_file_name(spark_version="4.0.1-amzn/0 x", digest="ab") == "delta-4.0.1-amzn_0_x-ab.jar"
 
 

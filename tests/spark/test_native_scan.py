@@ -291,7 +291,7 @@ def test_an_unreadable_vector_stops_the_query(spark: SparkSession, engine: Nativ
         files.scan().count()
 
 
-def test_a_missing_file_is_an_error_whatever_the_session_says(
+def test_a_missing_file_is_an_error_under_all_settings(
     spark: SparkSession, engine: NativeEngine, tmp_path: Path
 ) -> None:
     """Covers fault F48."""
@@ -566,7 +566,7 @@ def test_many_files_are_handed_over_at_once(spark: SparkSession, engine: NativeE
     assert len(frame.inputFiles()) == count
 
 
-def test_scans_that_nobody_uses_are_let_go(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
+def test_unused_scans_are_released(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     """The JVM holds what it calls back for as long as a plan can, and no longer."""
     files = people(spark, engine, tmp_path)
     pool = spark.sparkContext._gateway.gateway_property.pool
@@ -587,7 +587,7 @@ def test_scans_that_nobody_uses_are_let_go(spark: SparkSession, engine: NativeEn
 def test_a_mask_of_the_wrong_length_stops_the_query(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     files = people(spark, engine, tmp_path)
     files.mask = lambda _: np.ones(2, dtype=np.bool_)
-    with pytest.raises(Exception, match="expected an answer for 6 files"):
+    with pytest.raises(Exception, match="expected a byte for each of 6 files"):
         files.scan().count()
 
 

@@ -163,7 +163,7 @@ def test_codec_and_random_prefix_of_the_table(spark: SparkSession, engine: Nativ
     assert rows_of(files.scan()) == [(0, 0), (1, 1), (2, 0), (3, 1)]
 
 
-def test_timestamps_are_microseconds_and_dates_proleptic_whatever_the_session_says(
+def test_timestamps_are_microseconds_and_dates_proleptic_under_all_settings(
     spark: SparkSession, engine: NativeEngine, tmp_path: Path
 ) -> None:
     """INT96 has no statistics, and other engines know nothing of the old calendar."""

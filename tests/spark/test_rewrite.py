@@ -184,7 +184,7 @@ def test_row_counts_that_are_not_true_fail_the_job(table_of: MakeTable, row_coun
     assert rewrite(table, row_counts=None).written.num_rows == sum(COUNTS) - sum(map(len, HIDDEN.values()))
 
 
-def test_a_cached_frame_does_not_stand_in_for_the_files(table_of: MakeTable) -> None:
+def test_a_cached_frame_does_not_replace_the_files(table_of: MakeTable) -> None:
     table = table_of(ids_and_texts())
     several_files(table)
     cached = table.scan().repartition(3).cache()

@@ -66,7 +66,7 @@ def test_how_statements_begin(text: str, name: str, table: tuple[str, ...]) -> N
     assert (header.family.name, header.table.parts) == (name, table)
 
 
-def test_what_stands_before_a_statement() -> None:
+def test_text_before_a_statement() -> None:
     header = header_of("EXPLAIN EXTENDED OPTIMIZE t")
     assert header is not None
     assert header.explained == "EXPLAIN EXTENDED"

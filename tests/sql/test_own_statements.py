@@ -192,7 +192,7 @@ def test_statements_that_some_releases_of_spark_parse(text: str, name: str) -> N
 
 @pytest.mark.parametrize("form", FORMS_OF_LATER_SPARK, ids=lambda form: form.name)
 def test_the_example_of_a_form_has_that_form_and_no_other(form: Any) -> None:
-    """So asking Spark's parser about the example tells whether the form is ours."""
+    """So whether a form is ours can be decided by parsing the example with Spark's parser."""
     statement = EVERYTHING.statement_of(form.example)
     assert statement is not None
     assert statement.form == form
@@ -343,7 +343,7 @@ def test_spaces_comments_and_case_change_nothing(text: str, gaps: list[str], low
 
 @given(st.sampled_from(["", "EXPLAIN ", "-- x\n", "/**/"]), STATEMENTS, st.integers(0, 60), TEXTS)
 def test_any_text_is_ours_or_sparks_or_a_mistake(before: str, text: str, cut: int, rest: str) -> None:
-    """And whatever is ours is found by the first words."""
+    """Every statement of ours is recognized by its first words."""
     changed = before + text[:cut] + rest
     try:
         is_ours = EVERYTHING.statement_of(changed) is not None

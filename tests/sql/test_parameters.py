@@ -1,4 +1,4 @@
-"""Parameters of statements: where they are, which belong to which piece, and what stands for them."""
+"""Parameters of statements: where they are, which belong to which piece, and what replaces them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_values_as_sql(value: Any, written: str) -> None:
 
 
 @pytest.mark.parametrize("value", [2**63, [1], {"a": 1}, object(), type("S", (str,), {})("x")])
-def test_other_values_are_sparks_to_tell(value: Any) -> None:
+def test_other_values_are_left_to_spark(value: Any) -> None:
     assert literal(value) is None
 
 
@@ -128,7 +128,7 @@ SCALARS = st.one_of(
 
 @given(SCALARS)
 def test_no_value_becomes_anything_but_a_literal(value: Any) -> None:
-    """Names, comments, statements: whatever a text holds, its literal is made of a few known words and one value."""
+    """Names, comments, statements: the literal of any text is made of a few known words and one value."""
     written = literal(value)
     assert written is not None
     tokens = tokenize(f"a ={written}")[2:]

@@ -105,9 +105,7 @@ def test_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert str(made_in) in synced
 
 
-def test_every_directory_above_a_table_is_durable_whoever_made_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_directory_above_a_table_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark makes folders for the first data files, and syncs nothing."""
     table = tmp_path / "new" / "and" / "deep" / "table"
     (table / "_delta_log").mkdir(parents=True)

@@ -84,7 +84,7 @@ def test_a_good_answer_is_remembered_for_the_bucket(front: FaultyS3, store: LogS
     assert len(keys_of(store)) == 1, "the scratch object is gone"
 
 
-def test_sixteen_first_writers_ask_once(front: FaultyS3, store: LogStore) -> None:
+def test_sixteen_first_writers_probe_the_store_once(front: FaultyS3, store: LogStore) -> None:
     outcomes = []
     threads = [threading.Thread(target=lambda: outcomes.append(store.put_if_absent(NAME, b"x"))) for _ in range(16)]
     for thread in threads:

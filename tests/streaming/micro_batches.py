@@ -58,7 +58,7 @@ def source(writer: Writer, **options: Any) -> StreamSource:
 def run(
     stream: StreamSource, checkpoint: Checkpoint, sink: Sink, kill: Callable[[str], None] = lambda point: None
 ) -> None:
-    """Batches until nothing is new. `kill` is asked at each point between two steps."""
+    """Batches until nothing is new. `kill` is called at each point between two steps."""
     for _ in range(BATCHES_MAX):
         number = checkpoint.done
         start = checkpoint.offsets[number - 1] if number else None

@@ -91,7 +91,7 @@ class Part:
         return "ready" in self.told()[self.seen :]
 
     def kill(self, *, python_first: bool = False) -> None:
-        """With its JVM, which with `python_first` lives for as long as it takes to notice that it is alone."""
+        """Kills the process with its JVM, which with `python_first` lives for as long as it takes to notice that it is alone."""
         assert self.process is not None
         if python_first:
             self.process.kill()

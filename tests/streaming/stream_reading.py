@@ -23,7 +23,7 @@ class Reading:
     checkpoint: Path
 
     def run(self, stream: DataFrame, **trigger: Any) -> Any:
-        """To the end of what there is. Raises `StreamingQueryException`."""
+        """Runs the stream to the end of what there is. Raises `StreamingQueryException`."""
         return finished(self.start(stream, **(trigger or {"availableNow": True})))
 
     def start(self, stream: DataFrame, **trigger: Any) -> Any:

@@ -18,7 +18,7 @@ FIRST_FILE_S = 1_700_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Feed:
-    """A folder of JSON files, each of which becomes one batch, and the checkpoint of whoever reads it."""
+    """A folder of JSON files, each of which becomes one batch, and the checkpoint of its reader."""
 
     folder: Path
     columns: str = "id long, v string"

@@ -30,7 +30,7 @@ pytestmark = [
 
 
 def memory(delta: SparkSession) -> dict[str, int]:
-    """In MB: what Java has in use once it has collected, and what this process has."""
+    """The memory in MB: what Java has in use once it has collected, and what this process has."""
     jvm: Any = delta._jvm
     gc.collect()
     for _ in range(3):

@@ -66,7 +66,7 @@ def describe(writer: Writer, names: dict[int, str], *files: Action) -> None:
 
 @dataclasses.dataclass
 class Query:
-    """A query over its restarts, each of which makes the stream anew."""
+    """A query over its restarts, each of which creates the stream again."""
 
     writer: Writer
     options: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -102,7 +102,7 @@ class Query:
         return SchemaLog(self.schemas, table="t", table_id=table_id)
 
     def run(self, kill: Callable[[str], None] = lambda point: None) -> None:
-        """To the end, or to the next change."""
+        """Runs to the end, or to the next change."""
         stream = self.start()
         try:
             run(stream, self.checkpoint, self.sink, kill)
@@ -124,7 +124,7 @@ class Query:
 
 
 def renamed_and_dropped() -> Query:
-    """Under the stream: `b` with the old columns, `c` behind a rename, `d` behind a drop."""
+    """A stream whose table changed: `b` with the old columns, `c` behind a rename, `d` behind a drop."""
     query = Query(table())
     query.run()
     query.writer.append(add("b"))
@@ -185,7 +185,7 @@ def test_what_is_available_ends_before_a_change() -> None:
     assert query.sink.files == ["a", "b"]
 
 
-def test_new_columns_and_properties_need_a_restart_and_nobody_s_word() -> None:
+def test_new_columns_and_properties_need_a_restart_and_no_permission() -> None:
     query = Query(table())
     query.run()
     describe(query.writer, {1: "id", 2: "v", 3: "x"}, add("b"))
@@ -214,7 +214,7 @@ def test_changes_with_no_file_between_them_are_one() -> None:
 
 
 def test_changes_that_are_merged_are_allowed_from_where_the_stream_was() -> None:
-    """What was renamed and renamed again is told as one change, from the name that the target knows."""
+    """What was renamed and renamed again is reported as one change, from the name that the target knows."""
     query = Query(table())
     query.run()
     describe(query.writer, {1: "id", 2: "w"})
@@ -263,7 +263,7 @@ def test_an_option_is_for_one_change() -> None:
     assert (refused.value.kind, refused.value.options) == ("DROP COLUMN", ("allowSourceColumnDrop",))
 
 
-def test_renames_and_drops_are_told_together() -> None:
+def test_renames_and_drops_are_reported_together() -> None:
     query = Query(table())
     query.run()
     describe(query.writer, {1: "key"}, add("b"))
@@ -307,7 +307,7 @@ def test_from_an_old_version_the_first_columns_are_those_of_then() -> None:
 
 
 def test_the_table_as_it_is_may_change_before_anything_was_read() -> None:
-    """The first entry counts no more, and nobody has to allow what no row was read before."""
+    """The first entry counts no more, and a change before which no row was read needs no permission."""
     query = Query(table())
     query.start().latest_offset(None)
     describe(query.writer, {1: "id", 2: "w"}, add("b"))
@@ -317,7 +317,7 @@ def test_the_table_as_it_is_may_change_before_anything_was_read() -> None:
 
 
 def test_a_log_may_be_begun_later() -> None:
-    """With the columns of the batch that was planned last."""
+    """It begins with the columns of the batch that was planned last."""
     query = renamed_and_dropped()
     without = Query(query.writer, options=BOTH)
     start = untracked(query.writer).latest_offset(None)
@@ -372,7 +372,7 @@ def test_entries_are_those_of_delta_spark() -> None:
 @pytest.mark.parametrize(
     "text", ["", "v1", "v2\n{}", "v1\n{}", "v1\n[]", ENTRY.replace("struct", "strict"), ENTRY[:-30], "v1\n7"]
 )
-def test_entries_that_are_none_are_told(text: str) -> None:
+def test_invalid_entries_are_reported(text: str) -> None:
     schemas = MemoryStore()
     schemas.put("_schema_log_table-1/0", text.encode())
     with pytest.raises(SchemaLogUnreadableError):

@@ -45,13 +45,13 @@ def failure_of(query: Any, error: type[DeltaError]) -> Any:
     if CONNECT is not None:
         pytest.skip("the rest needs the error itself")
     assert isinstance(raised.value.__cause__, error)
-    # The same facts each time it is asked for, in an exception that nobody else has raised.
+    # The same facts at each call, in an exception that was not raised before.
     assert (type(found.__cause__), str(found.__cause__)) == (error, str(raised.value.__cause__))
     return found.__cause__
 
 
 def test_each_batch_is_one_commit(delta: SparkSession, path: str, feed: Feed) -> None:
-    """In the table's history, in the log, and with the number of the batch from run to run."""
+    """The commit is in the table's history, in the log, and with the number of the batch from run to run."""
     feed.put({"id": 1, "v": "a"}, {"id": 2, "v": "b"})
     feed.put({"id": 3, "v": "c"})
     query = run(feed.frame(delta), feed, path, userMetadata="first run", maxRecordsPerFile=1)
@@ -93,7 +93,7 @@ def test_a_batch_that_landed_is_not_written_again(delta: SparkSession, path: str
 
 
 def test_complete_mode_replaces_all_rows(delta: SparkSession, path: str, feed: Feed) -> None:
-    """Whatever the session says about overwriting partitions; and not where rows may not go."""
+    """The session's mode of overwriting partitions changes nothing; a table that refuses deletions refuses it."""
     feed.put({"id": 1, "v": "a"}, {"id": 2, "v": "a"})
     counted = feed.frame(delta).groupBy("v").count()
     delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
@@ -138,7 +138,7 @@ def test_streams_into_named_tables(delta: SparkSession, name: str, feed: Feed) -
     delta.sql(f"DROP TABLE {other}")
 
 
-def test_schemas_grow_only_when_asked(delta: SparkSession, path: str, feed: Feed) -> None:
+def test_schemas_grow_only_with_schema_evolution(delta: SparkSession, path: str, feed: Feed) -> None:
     """And values are cast to the type of their column, as in SQL."""
     delta.sql("SELECT 1 AS id").write.format("delta").save(path)
     feed.put({"id": 2, "v": "b"})
@@ -219,7 +219,7 @@ def test_streams_that_read_their_own_table(delta: SparkSession, path: str, feed:
         ("path", "@v0"),
     ],
 )
-def test_what_a_stream_cannot_be_told(
+def test_invalid_options_of_a_stream(
     delta: SparkSession, path: str, feed: Feed, option: str, value: str | None
 ) -> None:
     """It is refused by name before anything is started."""
@@ -245,7 +245,7 @@ def test_tables_are_written_in_batches(delta: SparkSession, path: str, feed: Fee
 
 
 def test_checkpoints_below_a_folder_of_the_session(delta: SparkSession, path: str, feed: Feed) -> None:
-    """As Spark does it: the query's name is the folder's."""
+    """Spark makes them so: the query's name is the folder's."""
     feed.put({"id": 1, "v": "a"})
     stream_writer = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
     delta.conf.set("spark.sql.streaming.checkpointLocation", str(feed.checkpoint))
@@ -258,7 +258,7 @@ def test_checkpoints_below_a_folder_of_the_session(delta: SparkSession, path: st
 
 
 def test_other_streams_are_left_alone(delta: SparkSession, path: str, feed: Feed) -> None:
-    """Of other formats, and with a function of the user's own."""
+    """They are streams of other formats, and with a function of the user's own."""
     feed.put({"id": 1, "v": "a"})
     stream_writer = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
     counts = str(feed.folder) + "-counts"

@@ -81,7 +81,7 @@ def with_column(name: str = "extra", kind: Any = None) -> StructType:
         (SourceOffset(table_id=ID, version=5, index=0), at(5, 0)),
     ],
 )
-def test_positions_stand_in_the_checkpoint_as_delta_spark_writes_them(offset: SourceOffset, text: str) -> None:
+def test_positions_are_in_the_checkpoint_as_delta_spark_writes_them(offset: SourceOffset, text: str) -> None:
     assert offset.to_json() == text
     assert parse_offset(text, table_id=ID, table="t") == offset
 
@@ -303,7 +303,7 @@ def changed_table() -> Writer:
     return writer
 
 
-def test_deletions_and_changes_stop_a_stream_that_was_told_nothing() -> None:
+def test_deletions_and_changes_stop_a_stream_without_options() -> None:
     writer = changed_table()
     with pytest.raises(StreamedRowsDeletedError) as deleted:
         all_of(writer, startingVersion=0)
@@ -465,7 +465,7 @@ def test_a_stream_that_had_read_all_before_a_column_was_renamed_goes_on_after_a_
 # Tables and logs that are gone.
 
 
-def test_a_table_made_anew_is_not_read_on() -> None:
+def test_a_recreated_table_is_not_read_on() -> None:
     writer = created(add("a"))
     checkpoint, sink = Checkpoint(), Sink()
     stream = source(writer)
@@ -476,7 +476,7 @@ def test_a_table_made_anew_is_not_read_on() -> None:
     assert (raised.value.id_read, raised.value.id_found) == (ID, "table-2")
 
 
-def test_a_table_dropped_under_the_stream_is_told() -> None:
+def test_a_table_dropped_under_the_stream_is_reported() -> None:
     writer = created(add("a"))
     stream = source(writer)
     start = stream.latest_offset(None)
@@ -488,7 +488,7 @@ def test_a_table_dropped_under_the_stream_is_told() -> None:
 
 
 def cleaned_up() -> tuple[Writer, Checkpoint, Sink]:
-    """A stream that stands behind version 0 of a log that begins with version 3."""
+    """A stream that has read version 0 of a log that begins with version 3."""
     writer = created(add("a"))
     checkpoint, sink = Checkpoint(), Sink()
     run(source(writer), checkpoint, sink)
@@ -577,7 +577,7 @@ def test_killed_at_every_point_and_started_again_nothing_is_lost_or_doubled(opti
 
 
 def test_a_checkpoint_of_delta_spark_is_gone_on_from() -> None:
-    """In the middle of the first snapshot, in the middle of a commit, and behind one."""
+    """It ended in the middle of the first snapshot, in the middle of a commit, and behind one."""
     writer = created(aged("a", 1), aged("b", 2), aged("c", 3))
     writer.append(add("d"), add("e"))
     for offset, rest in (

@@ -169,7 +169,7 @@ def test_a_table_into_itself(delta: SparkSession, path: str, tmp_path: Path) -> 
     assert rows(delta, path) == [(1, "v"), (2, "v")]
 
 
-def test_deletes_and_changes_are_told_by_delta_s_names(delta: SparkSession, path: str, tmp_path: Path) -> None:
+def test_errors_of_deletes_and_changes_have_delta_s_conditions(delta: SparkSession, path: str, tmp_path: Path) -> None:
     put(delta, path, 1, 2, 3)
     put(delta, path, 4)
     delta.sql(f"DELETE FROM delta.`{path}` WHERE id = 4")
@@ -234,7 +234,7 @@ def test_a_renamed_column_stops_the_query(delta: SparkSession, path: str, readin
     assert StreamedColumnsRemappedError.condition == "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG"
 
 
-def test_a_table_made_anew_or_gone(delta: SparkSession, path: str, reading: Reading, tmp_path: Path) -> None:
+def test_a_recreated_or_dropped_table(delta: SparkSession, path: str, reading: Reading, tmp_path: Path) -> None:
     put(delta, path, 1)
     reading.run(stream(delta, path))
     Path(path).rename(tmp_path / "moved")

@@ -93,7 +93,7 @@ class Played:
         self.landed(kept | (dict.fromkeys([3]) if 3 in ids else {}))
 
     def overwrite(self) -> None:
-        """By `replaceWhere`."""
+        """Overwrites rows by `replaceWhere`."""
         gone = [id_ for id_ in self.rows if id_ >= 16]
         frame = self.delta.createDataFrame([(16, 7, 0)], "id long, n long, part long")
         frame.write.format("delta").mode("overwrite").option("replaceWhere", "id >= 16").save(self.table.path)

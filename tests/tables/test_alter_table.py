@@ -371,7 +371,7 @@ def test_add_and_drop_constraints(delta: SparkSession, path: str) -> None:
 
 
 def test_a_constraint_and_an_append_at_once(delta: SparkSession, path: str) -> None:
-    """Covers race 78, whoever comes first: no row slips in unchecked."""
+    """Covers race 78 in both orders: every row is checked."""
     table = new_table(delta, path, "SELECT 1L AS id")
     alteration = Alteration(table)
     alteration.rows()

@@ -60,7 +60,7 @@ def _published_signature(node: ast.stmt) -> Signature:
 
 
 def _our_signature(method: object, published: Signature) -> Signature:
-    """Without what is ours alone: parameters that can only be named and need not be."""
+    """The signature without what is ours alone: parameters that can only be named and need not be."""
     known = dict(published)
     found = []
     for parameter in inspect.signature(method).parameters.values():  # type: ignore[arg-type]

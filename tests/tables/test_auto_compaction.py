@@ -51,7 +51,7 @@ def append(delta: SparkSession, path: str, first: int, *, p: int = 0, rows: int 
 
 
 def operations(path: str) -> list[str]:
-    """Of all versions, oldest first."""
+    """The operations of all versions, oldest first."""
     return [info["operation"] for info in commit_infos(path)]
 
 
@@ -250,7 +250,7 @@ def test_while_one_thread_compacts_the_others_do_not(delta: SparkSession, path: 
 
 
 def test_writers_beside_their_own_compactions(delta: SparkSession, path: str) -> None:
-    """Race 60: each statement may be followed by a compaction of what the others change. Nobody fails, nothing is lost."""
+    """Race 60: each statement may be followed by a compaction of what the others change. No statement fails, nothing is lost."""
     create(delta, path, **{"delta.enableDeletionVectors": "true"})
     append(delta, path, 0, rows=30)
 

@@ -72,7 +72,7 @@ def test_ranges(delta: SparkSession, changed: str) -> None:
 
 
 def test_filters_and_columns(delta: SparkSession, changed: str) -> None:
-    """Of the feed's own columns as of the table's; the older option; a frame like any other."""
+    """They are on the feed's own columns as on the table's; the older option; a frame like any other."""
     frame = delta.read.format("delta").option("readChangeData", "true").option("startingVersion", 0).load(changed)
     assert frame.columns == ["id", "n", "part", "_change_type", "_commit_version", "_commit_timestamp"]
     assert frame.where("part = 1 AND _change_type = 'insert' AND _commit_version > 0").select("id").collect() == [(7,)]
@@ -80,7 +80,7 @@ def test_filters_and_columns(delta: SparkSession, changed: str) -> None:
     assert by_change == {"insert": 5, "delete": 2, "update_preimage": 2, "update_postimage": 2}
 
 
-def test_what_was_asked_wrongly(delta: SparkSession, changed: str) -> None:
+def test_invalid_arguments(delta: SparkSession, changed: str) -> None:
     for error, options in (
         (ChangesStartMissingError, {"endingVersion": 1}),
         (ChangesBoundTwiceError, {"startingVersion": 1, "startingTimestamp": "2020-01-01"}),
@@ -106,7 +106,7 @@ def test_what_was_asked_wrongly(delta: SparkSession, changed: str) -> None:
 
 
 def test_versions_without_a_feed(delta: SparkSession, path: str) -> None:
-    """What was changed while the feed was off is not told, and a column of the feed's own is not let in."""
+    """The feed lacks changes made while it was off, and a column with a name of the feed's own is refused."""
     numbered_table(delta, path, rows=2)
     table = f"delta.`{path}`"
     for value in ("true", "false"):
@@ -149,7 +149,7 @@ def test_columns_that_changed(delta: SparkSession, path: str) -> None:
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_rows_removed_by_what_undoes_a_change_of_columns(delta: SparkSession, path: str, mapping: str) -> None:
     """Covers bug B111: a RESTORE that undoes a widening removes rows that the narrow column cannot hold; so does an overwrite
-    that gives a column another type. From the next version on the feed is read; a column that went harms nobody."""
+    that gives a column another type. From the next version on the feed is read; a dropped column is no problem."""
     properties = {"enableChangeDataFeed": "true", "enableTypeWidening": "true", "columnMapping.mode": mapping}
     numbered_table(delta, path, rows=2, **properties)
     table = f"delta.`{path}`"
@@ -186,7 +186,7 @@ def test_rows_removed_by_what_undoes_a_change_of_columns(delta: SparkSession, pa
 
 
 def test_merge_without_updates(delta: SparkSession, path: str) -> None:
-    """Rows that many rows of the source match are deleted once, and told once."""
+    """Rows that many rows of the source match are deleted once, and in the feed once."""
     table = numbered_table(delta, path, rows=4, enableChangeDataFeed="true", enableDeletionVectors="false")
     source = delta.createDataFrame([(1,), (1,), (2,)], "id long").alias("s")
     DeltaTable.forPath(delta, path).alias("t").merge(source, "t.id = s.id").whenMatchedDelete().execute()
@@ -231,7 +231,7 @@ def test_replaying_the_feed_gives_every_version(delta: SparkSession, path: str, 
     record_property("told", replay(delta, path, vectors=True))
 
 
-def test_replaying_the_feed_of_files_written_anew(native: SparkSession, path: str, record_property: Record) -> None:
+def test_replaying_the_feed_of_rewritten_files(native: SparkSession, path: str, record_property: Record) -> None:
     """The same without deletion vectors; another engine reads the same feed."""
     record_property("told", replay(native, path, vectors=False))
     assert by_delta_rs(path) == changes_of(feed(native, path))
@@ -283,7 +283,7 @@ def test_a_feed_that_delta_rs_wrote(delta: SparkSession, path: str) -> None:
 
 
 def test_old_files_and_new_ones(delta: SparkSession, path: str) -> None:
-    """Copy on write: the rows that stayed are not told, whole files that went are; partitions lie apart."""
+    """Copy on write: the rows that stayed are not in the feed, those of whole removed files are; partitions are in folders."""
     table = numbered_table(
         delta, path, rows=6, by=("part",), enableChangeDataFeed="true", enableDeletionVectors="false"
     )

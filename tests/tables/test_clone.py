@@ -159,7 +159,7 @@ def test_a_table_that_is_there_becomes_a_clone(delta: SparkSession, source: str,
 
 
 def test_a_clone_counts_for_itself(delta: SparkSession, source: str, path: str) -> None:
-    """Identity columns go on behind the source's values, row ids begin anew, commits have times from the first on."""
+    """Identity columns go on behind the source's values, row ids start again, commits have times from the first on."""
     name = f"delta.`{source}`"
     delta.sql(
         f"CREATE TABLE {name} (k BIGINT GENERATED ALWAYS AS IDENTITY, id INT) USING delta CLUSTER BY (id) "

@@ -75,7 +75,7 @@ def run(delta: SparkSession, path: str, *, full: bool = False) -> Any:
 
 
 def ids(delta: SparkSession, path: str) -> list[int]:
-    """As we read them; delta-rs and DuckDB must read the same."""
+    """The ids that we read; delta-rs and DuckDB must read the same."""
     ids = sorted(row[0] for row in delta.read.format("delta").load(path).select("id").collect())
     for read in (read_by_delta_rs, read_by_duckdb):
         assert sorted(read(path).column("id").to_pylist()) == ids
@@ -251,7 +251,7 @@ def delete(table: TableRef, *gone: int) -> None:
 
 
 def meanwhile(job: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
-    """The same, with somebody else's commits between the writing of its files and its own commit."""
+    """The same, with another writer's commits between the writing of its files and its own commit."""
     waiting = list(others)
 
     def rewrite(snapshot: Any, plan: Plan, planned: PlannedBin) -> RewrittenBin:
@@ -293,7 +293,7 @@ def test_clustering_that_loses_to_others(table: TableRef) -> None:
 
 
 def test_columns_that_change_meanwhile(table: TableRef) -> None:
-    """Files say by what they are ordered, so that what was written is of use, and the next run orders anew."""
+    """Files say by what they are ordered, so that what was written is of use, and the next run orders them again."""
     done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: alter_cluster_by(table, [("y",)])))
     assert done.num_bins == 1
     (file,) = live(table.session.spark, table.path)
@@ -314,7 +314,7 @@ def test_an_overwritten_schema_takes_the_clustering_by_columns_that_go(delta: Sp
 
 
 def clustered_by(path: str) -> list[list[str]]:
-    """As the log tells it."""
+    """The clustering by the log."""
     columns: list[list[str]] = []
     for commit in sorted(Path(path, "_delta_log").glob("*.json")):
         for line in map(json.loads, commit.read_text().splitlines()):

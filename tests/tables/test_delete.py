@@ -138,14 +138,14 @@ def test_conditions_that_differ_each_time(delta: SparkSession, path: str, vector
     assert table.toDF().count() == 100 - int(metrics(table)["numDeletedRows"])
 
 
-def test_the_clock_stands_still(delta: SparkSession, path: str) -> None:
+def test_the_clock_is_constant(delta: SparkSession, path: str) -> None:
     today = datetime.date.today()
     days = [(today - datetime.timedelta(days=back),) for back in (3, 1, 0)]
     table = make_table(delta, path, delta.createDataFrame(days, "day date"))
     table.delete("day < current_date() - INTERVAL 2 DAYS")
     table.delete("day < date_sub(now(), 0) AND current_timestamp() > TIMESTAMP'2020-01-01 00:00:00'")
     assert table.toDF().count() == 1
-    # What was asked, with the clock as it was written, or as it stood.
+    # The condition, with the clock as it was written, or as a constant.
     predicate = table.history(2).collect()[1].operationParameters["predicate"]
     assert "current_date()" in predicate or f"DATE '{today}'" in predicate
 
@@ -182,7 +182,7 @@ def test_files_without_statistics(delta: SparkSession, path: str, vectors: str) 
 
 
 def test_a_damaged_vector_is_an_error(delta: SparkSession, path: str) -> None:
-    """Covers race 14 on Spark: rows of which nobody knows whether they are hidden are neither deleted nor kept."""
+    """Covers race 14 on Spark: rows that may or may not be hidden are neither deleted nor kept."""
     table = make_table(delta, path, delta.range(0, 9000, 1, 1))
     table.delete("id % 7 = 3")
     (vector,) = Path(path).glob("deletion_vector_*.bin")

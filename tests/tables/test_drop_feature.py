@@ -46,7 +46,7 @@ NO_VECTORS = {"enableDeletionVectors": "false"}
 
 @dataclasses.dataclass
 class OtherClock:
-    """Goes ahead of the machine's; somebody else acts when it is asked right behind certain operations."""
+    """A clock ahead of the machine's; another writer acts when it is read right behind certain operations."""
 
     ahead_ms: int = 0
     acts: Callable[[], object] | None = None
@@ -109,7 +109,7 @@ def has(table: TableRef) -> set[str]:
 
 
 def hide_a_row(table: TableRef) -> AddFile:
-    """What a program does that asks the protocol, and not the property, whether it may use vectors."""
+    """A program that decides by the protocol, and not by the property, whether it may use vectors."""
     snapshot = table.latest()
     transaction = table.begin_at(Operation(name="DELETE"), snapshot=snapshot)
     [file] = snapshot.files.to_actions()[:1]

@@ -113,7 +113,7 @@ def test_an_insert_of_own_rows_loses_to_a_writer_of_those_rows(
     statement, error = INTO_VIEW[winner]
     with pytest.raises(DeltaConcurrentModificationException) as raised:
         beaten(native, f"INSERT INTO {target} {BY_ROWS[shape].format(t=target)}", statement.format(t=target))
-    # Where several apply, added rows are told first.
+    # Where several apply, the error names added rows first.
     assert isinstance(raised.value, (error, ConcurrentAppendException))
     assert raised.value.reason is ConflictReason.ROW_LEVEL_CHANGES
     assert "id = 3" in str(raised.value)
@@ -127,7 +127,7 @@ def test_an_insert_that_is_not_row_by_row_is_judged_by_files(native: SparkSessio
 
 
 def test_an_insert_of_own_rows_goes_on_behind_optimize(native: SparkSession, target: str) -> None:
-    """Covers race 47 for INSERT: no row changes, wherever they go."""
+    """Covers race 47 for INSERT: rows move, and none changes."""
     native.sql(f"INSERT INTO {target} VALUES (20, 3, 0, NULL, NULL)")
     query = BY_ROWS["a filter"]
     beaten(native, f"INSERT INTO {target} {query.format(t=target)}", f"OPTIMIZE {target}")
@@ -135,7 +135,7 @@ def test_an_insert_of_own_rows_goes_on_behind_optimize(native: SparkSession, tar
 
 
 def test_a_random_condition_does_not_decide_what_counts(native: SparkSession, target: str) -> None:
-    """Covers race 29 for INSERT: asked again it would tell otherwise, so it narrows nothing."""
+    """Covers race 29 for INSERT: evaluated again it would differ, so it narrows nothing."""
     query = f"SELECT {COLUMNS} FROM {target} WHERE rand() < 2"
     with pytest.raises(DeltaConcurrentModificationException):
         beaten(native, f"INSERT INTO {target} {query}", OTHER_ROW.format(t=target))

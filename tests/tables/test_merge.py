@@ -291,7 +291,7 @@ def test_bad_arguments(letters: DeltaTable, source: DataFrame) -> None:
 
 
 def test_only_files_that_can_match_are_read(delta: SparkSession, path: str) -> None:
-    """The source's values tell them, not literals alone; what is not read cannot be in conflict."""
+    """They follow from the source's values, not from literals alone; what is not read cannot be in conflict."""
     delta.range(0, 40, 1, 4).selectExpr("id", "id % 2 AS p").write.format("delta").save(path)
     table = table_ref(delta, path)
     for keys, number in (([12], 1), ([3, 38], 2), ([15, 25], 2), ([None], 0), ([90], 0)):

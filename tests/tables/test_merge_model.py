@@ -181,7 +181,7 @@ def built(
 
 @pytest.mark.parametrize(("seed", "vectors"), [(1, "true"), (2, "false")], ids=["vectors", "rewriting"])
 def test_random_statements(delta: SparkSession, path: str, seed: int, vectors: str) -> None:
-    """Covers race 45 in the main: rows are told apart by where they stand, however alike they are."""
+    """Covers race 45 in the main: equal rows are distinguished by their positions."""
     draw = random.Random(seed)
     schema = "k int, v int"
     expected = some_rows(draw, 9)

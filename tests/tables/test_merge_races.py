@@ -93,7 +93,7 @@ def test_two_upserts_of_one_new_key(delta: SparkSession, path: str, level: str) 
 
 @BOTH_LEVELS
 def test_a_blind_insert_of_the_key(delta: SparkSession, path: str, level: str) -> None:
-    """Covers race 37 on Spark: under WriteSerializable MERGE stands before the INSERT."""
+    """Covers race 37 on Spark: under WriteSerializable MERGE precedes the INSERT."""
     table = table_of(delta, path, level=level)
     ours = prepare_merge(table, upsert(delta, (5, 50), (90, 1)))
     append(delta, path, (90, 2))
@@ -195,7 +195,7 @@ def test_a_row_for_when_not_matched_by_source(delta: SparkSession, path: str) ->
     assert any("id = 35" in key for key in lost.example_keys), lost.example_keys
 
 
-def test_a_source_that_changes_when_it_is_asked_again(delta: SparkSession, path: str) -> None:
+def test_a_source_that_changes_when_it_is_evaluated_again(delta: SparkSession, path: str) -> None:
     """Covers race 42 on Spark: its rows stay what they were, for the join, for what is written, and in the race."""
     table = table_of(delta, path)
     source = delta.range(0, 40, 1, 2).select("id", F.expr("uuid()").alias("u")).where("u < '8'")
@@ -218,7 +218,7 @@ def test_a_source_that_changes_when_it_is_asked_again(delta: SparkSession, path:
 @in_this_process
 @BOTH_LEVELS
 def test_the_source_reads_the_table(delta: SparkSession, path: str, level: str) -> None:
-    """Covers race 43 on Spark: whatever lands may have changed what the source saw."""
+    """Covers race 43 on Spark: any commit may have changed what the source read."""
     table = table_of(delta, path, level=level)
     source = delta.read.format("delta").load(path).where("n = 5").selectExpr("id + 1 AS id", "n * 10 AS n", "part")
     merging = MergeStatement(
@@ -256,7 +256,7 @@ def test_an_insert_only_merge_is_not_blind(delta: SparkSession, path: str, level
     commit_with_retries(far_away)
     lose(ours, ConcurrentAppendException)
     delete(table, "id = 3")
-    # Rows that came are told before rows that went.
+    # The error names added rows before removed ones.
     lose(unmatched, ConcurrentAppendException)
     entry = delta.read.format("delta").load(path)
     assert sorted(row.id for row in entry.collect()) == [*(set(range(20)) - {3, 4}), 90]

@@ -45,7 +45,7 @@ def table_of(delta: SparkSession, path: str, ddl: str, *values: str, **propertie
 
 
 def test_stars_go_by_name(delta: SparkSession, path: str) -> None:
-    """Without regard to case and order; what the source has besides is left out."""
+    """Case and order do not matter; what the source has besides is left out."""
     table = table_of(delta, path, "Id INT; Name STRING; n BIGINT", "(1, 'a', 10)", "(2, 'b', 20)")
     source = delta.sql("SELECT * FROM VALUES ('x', 5, 1, true), ('y', 6, 3, false) AS v(NAME, N, id, extra)").alias("s")
     merging = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll("s.extra").whenNotMatchedInsertAll()

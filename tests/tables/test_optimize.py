@@ -50,7 +50,7 @@ def ids(delta: SparkSession, path: str) -> list[int]:
 
 
 def ids_read_by_others(path: str) -> list[list[int]]:
-    """By delta-rs and by DuckDB."""
+    """The ids that delta-rs and DuckDB read."""
     return [sorted(read(path).column("id").to_pylist()) for read in (read_by_delta_rs, read_by_duckdb)]
 
 

@@ -43,7 +43,7 @@ def table(delta: SparkSession, path: str) -> TableRef:
 
 
 def ids(table: TableRef) -> list[int]:
-    """As we read them; delta-rs and DuckDB must read the same."""
+    """The ids that we read; delta-rs and DuckDB must read the same."""
     frame = table.session.spark.read.format("delta").load(table.path).select("id")
     ids = sorted(row[0] for row in frame.collect())
     for read in (read_by_delta_rs, read_by_duckdb):
@@ -66,7 +66,7 @@ def append(table: TableRef, *values: int) -> None:
 
 
 def meanwhile(job: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
-    """The same, with somebody else's commits between the writing of its files and its own commit: one a bin."""
+    """The same, with another writer's commits between the writing of its files and its own commit: one a bin."""
     waiting = list(others)
 
     def rewrite(snapshot: Snapshot, plan: Plan, planned: PlannedBin) -> RewrittenBin:
@@ -149,7 +149,7 @@ def test_delete_loses_to_several_optimizes_and_deletes(table: TableRef) -> None:
 
 
 def test_optimize_swallows_an_append(table: TableRef) -> None:
-    """Race 54: a DELETE that stands before the append deletes none of its rows."""
+    """Race 54: a DELETE that precedes the append deletes none of its rows."""
     with prepare_delete(table, "id >= 25") as ours:
         append(table, 100, 101)
         optimize(table)
@@ -176,7 +176,7 @@ def test_rows_that_all_went_meanwhile(table: TableRef) -> None:
     assert table.latest().files.count == 0
 
 
-def test_somebody_who_always_comes_first(table: TableRef) -> None:
+def test_a_writer_that_always_commits_first(table: TableRef) -> None:
     """The rounds are bounded, what cannot be done is left, and nothing is raised."""
     partners = [lambda n=n: rewritten(table, n) for n in range(ROUNDS_MAX)]
     done = run_rewrite_job(table, meanwhile(optimize_job(table), *partners))
@@ -185,7 +185,7 @@ def test_somebody_who_always_comes_first(table: TableRef) -> None:
 
 
 def rewritten(table: TableRef, number: int) -> None:
-    """One of the files of the table is taken away by a writer without vectors, who writes its rows anew."""
+    """One of the files of the table is removed by a writer without vectors, which rewrites its rows."""
     snapshot = table.latest()
     transaction = table.begin_at(Operation(name="UPDATE"), snapshot=snapshot)
     target = TargetRows(table, snapshot, transaction.vectors)
@@ -196,7 +196,7 @@ def rewritten(table: TableRef, number: int) -> None:
 
 
 def test_the_table_changes_its_description(table: TableRef) -> None:
-    """A new column makes what was written wrong; it is written anew."""
+    """A new column makes the written files wrong; they are written again."""
 
     def grow() -> None:
         frame = table.session.spark.range(30, 31).selectExpr("id", "'new' AS name", "1 AS extra")
@@ -255,7 +255,7 @@ def test_zorder_loses_to_a_delete_and_is_not_done_again(table: TableRef) -> None
     assert ids(table) == all_but(4, 14)
 
 
-def test_equal_rows_of_every_type_are_told_from_unequal_ones(delta: SparkSession, path: str) -> None:
+def test_equal_and_unequal_rows_of_every_type_are_distinguished(delta: SparkSession, path: str) -> None:
     """The one row goes that was meant, and none that only looks like it."""
     values = {
         "d": "cast(if(id < 6, '-0.0', '0.0') AS double)",

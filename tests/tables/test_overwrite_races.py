@@ -26,14 +26,14 @@ def ids(native: SparkSession, path: str) -> list[int]:
     return sorted(row.id for row in native.read.format("delta").load(path).collect())
 
 
-def test_an_overwrite_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
-    """Bug B16: the files that it takes out were rearranged, which the OPTIMIZE told. Covers race 47 for overwrites."""
+def test_an_overwrite_follows_an_optimize(native: SparkSession, path: str) -> None:
+    """Bug B16: the files that it takes out were rearranged, as the row map of the OPTIMIZE says. Covers race 47 for overwrites."""
     table(native, path, "true")
     beaten(native, f"INSERT OVERWRITE delta.`{path}` VALUES (50, 0, 0)", f"OPTIMIZE delta.`{path}`")
     assert ids(native, path) == [50]
 
 
-def test_an_overwrite_of_partitions_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
+def test_an_overwrite_of_partitions_follows_an_optimize(native: SparkSession, path: str) -> None:
     """Bug B16."""
     table(native, path, "true")
     rows = f"INSERT OVERWRITE delta.`{path}` PARTITION (part = 0) VALUES (50, 0)"
@@ -41,7 +41,7 @@ def test_an_overwrite_of_partitions_stands_behind_an_optimize(native: SparkSessi
     assert ids(native, path) == [*range(1, 22, 2), 50]
 
 
-def test_a_dynamic_overwrite_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
+def test_a_dynamic_overwrite_follows_an_optimize(native: SparkSession, path: str) -> None:
     """Bug B16: by the partitions of the new rows."""
     table(native, path, "true")
     native.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
@@ -52,7 +52,7 @@ def test_a_dynamic_overwrite_stands_behind_an_optimize(native: SparkSession, pat
     assert ids(native, path) == [*range(1, 22, 2), 50]
 
 
-def test_a_restore_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
+def test_a_restore_follows_an_optimize(native: SparkSession, path: str) -> None:
     """Bug B16."""
     table_ref = table(native, path, "true")
     prepared = prepare_restore(table_ref, TimeTravel(version=0))

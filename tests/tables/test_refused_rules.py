@@ -1,4 +1,4 @@
-"""Bug B42: what a table may not compute, ask or be called, refused where it is defined, by Delta's conditions."""
+"""Bug B42: what a table may not compute, require or be called, refused where it is defined, by Delta's conditions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def parsed_fields(ddl: str) -> list[StructField]:
     return schema.fields
 
 
-def test_columns_are_not_computed_by_what_nobody_could_check(native: SparkSession, path: str) -> None:
+def test_columns_are_not_computed_by_expressions_that_cannot_be_checked(native: SparkSession, path: str) -> None:
     found = {}
     for kind, expression in GENERATED_COLUMNS:
         fields = parsed_fields(f"a bigint, d {kind}")
@@ -96,8 +96,8 @@ def test_defaults_are_of_their_column_s_type(native: SparkSession, path: str) ->
     create(native, path, [default_column(StructField("s", StringType()), "false")])
 
 
-def test_constraints_ask_of_the_row_alone(native: SparkSession, name: str) -> None:
-    """The clock is allowed here, as in Delta: a row is asked once, when it is written."""
+def test_constraints_are_on_the_row_alone(native: SparkSession, name: str) -> None:
+    """The clock is allowed here, as in Delta: a row is checked once, when it is written."""
     native.sql(f"CREATE TABLE {name} (a BIGINT, t TIMESTAMP) USING delta")
     found = {each: refusal(native, f"ALTER TABLE {name} ADD CONSTRAINT c CHECK ({each})") for each in CONSTRAINTS}
     expected = dict(CONSTRAINTS)

@@ -65,7 +65,7 @@ def test_replace_using(delta: SparkSession, path: str) -> None:
 
 
 def test_replace_on(delta: SparkSession, path: str) -> None:
-    """Any condition on rows of both; they are told apart by alias, or where only one of them has the column."""
+    """Any condition on rows of both; they are distinguished by alias, or where only one of them has the column."""
     made(delta, path)
     source = frame(delta, NEW).alias("s").where("n > 0")
     write(source, path, replaceOn="t.id <=> s.id AND s.n > 5", targetAlias="t")

@@ -152,7 +152,7 @@ def test_versions_so_old_that_vacuum_may_be_at_their_files_are_left_alone(delta:
 
 
 def test_rows_that_come_back_while_a_delete_is_prepared(delta: SparkSession, path: str) -> None:
-    """Row 5 is there again, and the condition is true for it: a DELETE that has not seen it must not stand behind."""
+    """Row 5 is there again, and the condition is true for it: a DELETE that has not read it must not follow."""
     table = numbered_table(delta, path)
     delete(table, "id IN (4, 5)")
     ours, harmless = prepare_delete(table, "n BETWEEN 5 AND 6"), prepare_delete(table, "n = 9")

@@ -1,4 +1,4 @@
-"""Tables without vectors: files that statements write anew."""
+"""Tables without vectors: files that statements rewrite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row tracking turned on for a table that has rows: their ids come in batches, whoever writes meanwhile."""
+"""Row tracking turned on for a table that has rows: their ids come in batches, beside other writers."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_it_goes_on_where_it_was_stopped(delta: SparkSession, path: str, monkeyp
 def test_row_tracking_that_is_taken_away_meanwhile(
     delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Covers bug B65: somebody drops the feature, or begins to, before a batch or the property. It ends, and says so."""
+    """Covers bug B65: another writer drops the feature, or begins to, before a batch or the property. It ends, and says so."""
     monkeypatch.setattr(row_id_backfill, "BATCH_FILES_MAX", 3)
     table = made(delta, path)
     commit = Transaction.commit

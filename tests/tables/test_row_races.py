@@ -77,7 +77,7 @@ def test_a_subquery_over_another_table_keeps_the_condition_beside_it(
 def test_rows_that_a_subquery_over_another_table_found_are_known(
     delta: SparkSession, path: str, tmp_path: Path
 ) -> None:
-    """Covers bug B72: what others do to other rows of the same file is no conflict, though new rows cannot be asked."""
+    """Covers bug B72: what others do to other rows of the same file is no conflict, though the condition cannot be evaluated for new rows."""
     table, other = numbered_table(delta, path), str(tmp_path / "other")
     batches = delta.createDataFrame([(1, 3), (1, 4), (2, 5), (2, 6)], "batch INT, k LONG")
     batches.write.format("delta").save(other)
@@ -124,7 +124,7 @@ def test_an_update_and_a_delete_of_one_row(delta: SparkSession, path: str, first
     else:
         ours = prepare_update(table, {"n": "0"}, "id = 4")
         delete(table, "id = 4")
-    # What an UPDATE wrote is told before what it took.
+    # The error names the rows that an UPDATE wrote before those that it removed.
     lose(ours, ConcurrentAppendException if first == "update" else ConcurrentDeleteDeleteException)
 
 
@@ -141,7 +141,7 @@ def test_a_row_moves_into_our_condition(delta: SparkSession, path: str) -> None:
 
 
 def test_rows_that_stay_outside_do_not_matter(delta: SparkSession, path: str) -> None:
-    """Covers races 17 and 19 on Spark: the condition is asked of the winner's rows, by Spark, as it was written."""
+    """Covers races 17 and 19 on Spark: Spark evaluates the condition for the winner's rows, as it was written."""
     table = numbered_table(delta, path)
     ours = prepare_update(table, {"n": "-1"}, "n % 7 = 5 AND concat('x', id) LIKE 'x_'")
     update(table, {"n": "n + 1"}, "id = 6")
@@ -218,7 +218,7 @@ def test_values_that_compare_in_odd_ways(delta: SparkSession, path: str) -> None
         lose(ours, ConcurrentAppendException)
 
 
-def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -> None:
+def test_the_clock_of_a_condition_is_constant(delta: SparkSession, path: str) -> None:
     """Covers race 30: what `current_date()` meant when the table was read, it means for the winner's rows too."""
     frame = delta.sql("SELECT 1L AS id, DATE'2000-01-01' AS day")
     frame.write.format("delta").option("delta.isolationLevel", "Serializable").save(path)
@@ -232,8 +232,8 @@ def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -
 
 
 @pytest.mark.parametrize("condition", ["rand() >= 0 AND id < 3", "id IN (SELECT max(id) - 17 FROM range(20))"])
-def test_conditions_that_cannot_be_asked_again(delta: SparkSession, path: str, condition: str) -> None:
-    """Covers races 24 and 29 on Spark: whatever changes may matter to them."""
+def test_conditions_that_cannot_be_evaluated_again(delta: SparkSession, path: str, condition: str) -> None:
+    """Covers races 24 and 29 on Spark: any change may matter to them."""
     table = numbered_table(delta, path)
     ours = prepare_delete(table, condition)
     update(table, {"n": "0"}, "id = 19")
@@ -284,7 +284,7 @@ def test_conditions_beside_a_subquery_narrow_files_and_conflicts(
 
 
 @pytest.mark.parametrize("change", ["append", "update"])
-def test_a_subquery_asks_all_rows_of_its_partition(delta: SparkSession, path: str, change: str) -> None:
+def test_a_subquery_reads_all_rows_of_its_partition(delta: SparkSession, path: str, change: str) -> None:
     table = numbered_table(delta, path, by=("part",), isolationLevel="Serializable")
     delta.range(3, 6).toDF("k").createOrReplaceTempView("other_rows")
     ours = prepare_update(table, {"n": "0"}, IN_OTHER_TABLE)
@@ -359,7 +359,7 @@ def test_an_insert_that_reads_its_own_table(delta: SparkSession, path: str) -> N
     table = numbered_table(delta, path, by=("part",))
     update(table, {"n": "0"}, "id = 2")
     again = delta.read.format("delta").load(path).where("part = 0 AND id < 4").withColumn("id", F.col("id") + 100)
-    # The plan tells that rows of another partition do not matter.
+    # By the plan, rows of another partition do not matter.
     update(table, {"n": "0"}, "id = 3")
     again.write.format("delta").mode("append").save(path)
     assert values(delta, path)[102] == 0

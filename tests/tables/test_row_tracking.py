@@ -1,4 +1,4 @@
-"""Rows that are written to other files keep the ids and versions by which row tracking tells them, on every engine."""
+"""Rows that are written to other files keep the ids and versions of row tracking, on every engine."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_rows_keep_their_ids_wherever_they_go(delta: SparkSession, path: str, mo
             assert (rows.column_names, sorted(rows.column("id").to_pylist())) == (frame.columns, sorted(due))
 
 
-def test_equal_rows_are_told_apart_by_their_ids(delta: SparkSession, path: str) -> None:
+def test_equal_rows_are_distinguished_by_their_ids(delta: SparkSession, path: str) -> None:
     """A DELETE that was overtaken hides the very rows that it chose, and no equal ones."""
     for _ in range(2):
         delta.range(0, 6, 1, 1).selectExpr("id % 2 AS id", "'v' AS name").write.format("delta").mode("append").options(
@@ -90,7 +90,7 @@ def test_equal_rows_are_told_apart_by_their_ids(delta: SparkSession, path: str) 
 
 
 def test_rows_that_changed_are_not_the_rows_that_were_read(delta: SparkSession, path: str) -> None:
-    """Race 83: they stand elsewhere by the same ids; those that were only moved are found by theirs."""
+    """Race 83: they are elsewhere, with the same ids; those that were only moved are found by theirs."""
     append(delta, path, 0, 6, **TRACKED)
     table = table_ref(delta, path)
     with prepare_update(table, {"k": "7L"}, "id = 1") as changes, prepare_delete(table, "id = 2") as deletes:

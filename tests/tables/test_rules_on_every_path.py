@@ -1,4 +1,4 @@
-"""What a table asks of its rows, it asks of every writer: each rule, on each path by which a row comes in."""
+"""A table's rules hold for every writer: each rule, on each path by which a row comes in."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def widening(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("path", EVOLVING)
-def test_columns_become_wider_when_asked(widening: Target, path: str) -> None:
+def test_columns_become_wider_with_schema_evolution(widening: Target, path: str) -> None:
     """A larger value is refused or overflows; with schema evolution its column gets its type, and one scan reads the
     files of both."""
     i = EVOLVING.index(path)

@@ -68,7 +68,7 @@ def create(delta: SparkSession, path: str, ddl: str, **definition: Any) -> Table
 
 
 def hostile(path: str, **properties: str) -> None:
-    """Write properties into the log of a table as somebody else could."""
+    """Write properties into the log of a table as another engine could."""
     commit = Path(path) / "_delta_log" / "00000000000000000000.json"
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     metadata = next(action["metaData"] for action in actions if "metaData" in action)
@@ -115,7 +115,7 @@ def test_odd_text_in_constraints_and_rows(delta: SparkSession, path: str) -> Non
 
 
 def test_constraints_come_with_a_new_table(delta: SparkSession, path: str) -> None:
-    """As a property, and for its very first rows; two of one name are refused."""
+    """They come as properties, and hold for its very first rows; two of one name are refused."""
     with pytest.raises(CheckConstraintViolationError, match="id"):
         delta.range(3).write.format("delta").option("delta.constraints.c", "id > 0").save(path)
     delta.range(1, 3).write.format("delta").option("delta.constraints.c", "id > 0").save(path)
@@ -127,7 +127,7 @@ def test_constraints_come_with_a_new_table(delta: SparkSession, path: str) -> No
 
 
 def test_hostile_expressions_never_reach_spark(delta: SparkSession, path: str) -> None:
-    """Covers attack "SQL in metadata": a table whose log asks for code is readable, and refuses writes by name."""
+    """Covers attack "SQL in metadata": a table whose log has code is readable, and refuses writes by name."""
     marker = path + " was here"
     attack = f"reflect('java.nio.file.Files', 'createDirectory', '{marker}') IS NULL"
     with pytest.raises(UntrustedExpressionError, match="reflect"):
@@ -269,7 +269,7 @@ def test_identity_by_default_takes_values(delta: SparkSession, path: str) -> Non
 
 
 def test_identity_columns_take_nulls_unless_they_are_declared_not_to(delta: SparkSession, path: str) -> None:
-    """As with Delta: what somebody writes by default into such a column is his, also when others rewrite the row."""
+    """As with Delta: a value written by default into such a column stays, also when another user rewrites the row."""
     made = identity_table(delta, path, generatedByDefaultAs=IdentityGenerator(start=1, step=1))
     assert made.toDF().schema["id"].nullable
     append(delta.createDataFrame([(None, 10), (None, 11)], "id long, v long").coalesce(1), path)
@@ -328,7 +328,7 @@ def test_what_an_identity_column_cannot_be(delta: SparkSession, path: str) -> No
 
 
 def test_new_rows_among_rows_of_the_table(delta: SparkSession, path: str) -> None:
-    """As MERGE writes them: rows that have a number keep it, new ones get theirs; generated columns follow."""
+    """MERGE writes such rows: those that have a number keep it, new ones get theirs; generated columns follow."""
     builder = DeltaTable.create(delta).location(path).addColumn("v", "BIGINT")
     builder.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator(start=10, step=1))
     builder.addColumn("double", "BIGINT", generatedAlwaysAs="v * 2").execute()

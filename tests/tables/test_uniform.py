@@ -156,7 +156,7 @@ def upgraded(delta: SparkSession, path: str, *, version: int) -> None:
 
 
 def test_what_would_break_a_rule_is_refused(delta: SparkSession, path: str) -> None:
-    """On every path, and the table stays as it was."""
+    """It is refused on every path, and the table stays as it was."""
     table = f"delta.`{path}`"
     delta.sql(
         f"CREATE TABLE {table} (id INT, p INT, d INT) USING delta PARTITIONED BY (p) TBLPROPERTIES "

@@ -90,7 +90,7 @@ def test_fields_of_structs(delta: SparkSession, path: str, vectors: str) -> None
 
 @pytest.mark.parametrize("setting", ["true", "false"])
 def test_a_struct_that_lacks_a_field_is_refused(delta: SparkSession, path: str, setting: str) -> None:
-    """Whatever the session lets MERGE do: the schema never evolves in an UPDATE."""
+    """The schema never evolves in an UPDATE, even if the session lets MERGE evolve it."""
     table = make_table(delta, path, delta.sql("SELECT 1 AS id, named_struct('x', 1, 'y', 2) AS s"))
     delta.conf.set("spark.databricks.delta.schema.autoMerge.enabled", setting)
     try:

@@ -24,7 +24,7 @@ ODD_VALUES = ["plain", "a b", "a/b", "100%", "é", ".."]
 
 
 def make_old(path: str) -> None:
-    """As if everything but the log had been written ten years ago."""
+    """Sets the times of everything but the log to ten years ago."""
     for directory, _, files in os.walk(path):
         if "_delta_log" not in directory:
             for name in files:
@@ -100,7 +100,7 @@ def test_statements_whose_files_are_taken_change_nothing(
 ) -> None:
     """Covers bug B69: VACUUM RETAIN 0 HOURS between what INSERT, UPDATE and RESTORE write, or look at, and their commit.
 
-    A session that executes statements again after a conflict writes the files anew.
+    A session that executes statements again after a conflict writes the files again.
     """
     make_table(delta, path, delta.range(1000), enableDeletionVectors="true").delete("id % 2 = 1")
     commit, left = Transaction.commit, [0]

@@ -15,7 +15,7 @@ WAIT_S = 60
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
-    """A table, and the column whose value tells its rows apart."""
+    """A table, and the column whose value identifies a row."""
 
     delta: SparkSession
     path: str
@@ -71,7 +71,7 @@ def save_as_table(target: Target, row: Row, evolves: bool) -> None:
 
 
 def insert_into(target: Target, row: Row, evolves: bool) -> None:
-    """By position, so that each column needs a value."""
+    """Inserts by position, so that each column needs a value."""
     columns = target.delta.table(target.name).columns
     complete = {column: row.get(column, "NULL") for column in columns}
     writer(target, complete, "append", evolves).insertInto(target.name)
@@ -98,7 +98,7 @@ def sql_overwrite(target: Target, row: Row, evolves: bool) -> None:
 
 
 def sql_replace_where(target: Target, row: Row, evolves: bool) -> None:
-    """By position."""
+    """Replaces by position."""
     assert not evolves, "the statement has no words for it"
     columns = target.delta.table(target.quoted).columns
     values = selected({column: row.get(column, "NULL") for column in columns})

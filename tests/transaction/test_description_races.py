@@ -135,8 +135,8 @@ def test_feature_dropped_mid_flight() -> None:
         (features(*BASE, "timeMachine"), "with timeMachine"),
     ],
 )
-def test_a_protocol_that_nobody_here_knows(protocol: Protocol, named: str) -> None:
-    """To run again is of no use: the message says what is."""
+def test_a_protocol_that_is_not_supported(protocol: Protocol, named: str) -> None:
+    """Running it again is of no use: the message says what is."""
     first = created()
     ours = first.begin()
     line = encode_actions([protocol])
@@ -149,7 +149,7 @@ def test_a_protocol_that_nobody_here_knows(protocol: Protocol, named: str) -> No
 
 
 @pytest.mark.parametrize("feature", ["checkConstraints", "changeDataFeed", "columnMapping", "generatedColumns"])
-def test_feature_added_that_asks_something_of_files(feature: str) -> None:
+def test_feature_added_that_requires_something_of_files(feature: str) -> None:
     """Covers race 75."""
     first = created()
     ours = first.begin()

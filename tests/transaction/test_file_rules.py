@@ -76,7 +76,7 @@ def test_update_behind_an_append_of_matching_rows_under_serializable() -> None:
     assert "WRITE (version 1) landed first" in str(raised.value)
 
 
-def test_update_stands_before_an_append_under_write_serializable() -> None:
+def test_update_precedes_an_append_under_write_serializable() -> None:
     """Covers race 18 (W): the appended row survives."""
     first = created(LOW)
     ours = first.read(id_is(5), LOW)

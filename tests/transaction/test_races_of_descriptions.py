@@ -54,7 +54,7 @@ def replaced(before: Metadata) -> Metadata:
     ],
     ids=["DROP COLUMN", "REPLACE, partitioned", "no column mapping", "other statistics", "REPLACE as it was"],
 )
-def test_what_redefines_a_table_does_not_stand_behind_a_change_of_its_clustering(changed: Metadata) -> None:
+def test_a_redefinition_of_a_table_conflicts_with_a_change_of_its_clustering(changed: Metadata) -> None:
     """Else a domain would name a column that is gone, or outlive a replacement that would have removed it."""
     first = created(protocol=CLUSTERED)
     ours = first.begin("DROP COLUMNS")
@@ -74,7 +74,7 @@ def test_a_replacement_of_an_empty_table_takes_the_clustering_it_never_saw() -> 
         ours.commit([msgspec.structs.replace(metadata(), description="new")])
 
 
-def test_a_comment_stands_behind_a_change_of_clustering() -> None:
+def test_a_comment_follows_a_change_of_clustering() -> None:
     first = created(protocol=CLUSTERED)
     ours = first.begin("SET TBLPROPERTIES")
     rival_of(first).commit([cluster_by("value")], name="CLUSTER BY")
@@ -138,7 +138,7 @@ def test_a_nested_column_is_not_dropped_behind_a_clustering_by_it(changed: Metad
     assert latest.metadata == nested(S_X, S_Y)
 
 
-def test_a_clustering_by_a_nested_column_does_not_stand_behind_the_drop_of_it() -> None:
+def test_a_clustering_by_a_nested_column_conflicts_with_the_drop_of_it() -> None:
     first = created(protocol=CLUSTERED, described=nested(S_X, S_Y))
     ours = first.begin("CLUSTER BY")
     rival_of(first).commit([nested(S_Y)], name="DROP COLUMNS")
@@ -217,7 +217,7 @@ def test_row_tracking_is_enabled_beside_files_that_have_row_ids() -> None:
     assert lint(first.store) == []
 
 
-def test_a_file_that_is_gone_again_hinders_nobody() -> None:
+def test_a_file_that_is_gone_again_is_no_conflict() -> None:
     first = created()
     ours = first.begin("SET TBLPROPERTIES")
     rival = rival_of(first)
@@ -239,7 +239,7 @@ MAPPED = StructType(
 MAPS = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"}
 
 
-def test_iceberg_compatibility_is_not_enabled_beside_a_file_that_nobody_checked() -> None:
+def test_iceberg_compatibility_is_not_enabled_beside_an_unchecked_file() -> None:
     first = created(protocol=features(*BASE, "columnMapping"), described=metadata(MAPPED, properties=MAPS))
     ours = first.begin("SET TBLPROPERTIES")
     rival_of(first).append(add("w"))

@@ -35,7 +35,7 @@ def tags_of(ours: Statement, *winners: Statement, level: str = "WriteSerializabl
     return tags
 
 
-def test_nobody_in_the_way() -> None:
+def test_no_other_commit_landed_first() -> None:
     assert tags_of(Delete(key(0))) == {}
 
 

@@ -61,7 +61,7 @@ def executed(statement: Statement, *, retries_max: int, clock: TestClock | None 
     return execute_with_retries(statement, retries_max=retries_max, random=random.Random(0), sleep=clock.sleep_ms)
 
 
-def test_nobody_in_the_way() -> None:
+def test_no_other_commit_landed_first() -> None:
     statement, clock = Statement(), TestClock()
     assert executed(statement, retries_max=3, clock=clock) == "done"
     assert statement.attempts == [Attempt()]

@@ -27,7 +27,6 @@ from anabranch.commands.table_access import is_delta_identifier, table_of_entry
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import TableAlreadyExistsError
-from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.gateway.python_errors import throwable
 from anabranch.spark.session.catalog import PROVIDER
 from anabranch.spark.session.classic_catalog import CatalogObjects
@@ -47,34 +46,18 @@ class DefinitionHandler:
         self._driver = driver
         self._warned: set[tuple[str, str, bool]] = set()
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {
-            "create": self.create,
-            "create like": self.create_like,
-            "alter": self.alter,
-            "rename": self.rename,
-            "drop": self.drop,
-            "truncate": self.truncate,
-            "refuse other format": self.refuse_other_format,
-            "replaced by other format": self.replaced_by_other_format,
-            "files into table": self.files_into_table,
-        }
-
-    def commands(self) -> dict[str, Command]:
-        return {
-            "AlterColumns": Command(run=self.alter_columns),
-            "AddCheckConstraint": Command(run=self.add_check, check=self._checks_table),
-            "CreateTableLikeCommand": Command(run=self.create_like_command, check=self._like_of_delta),
-        }
-
-    def create(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, checks: str) -> Any:
+    def create_table(
+        self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, checks: str
+    ) -> Any:
         """CREATE TABLE without a query. Returns an exception if another writer created the table meanwhile."""
         own = self._driver.session(session)
         checked = check_conditions(own, checks)
         defined = definition_facts(self._driver, own, ident, columns, partitions, properties, checks=checked)
         return self._created(session, defined)
 
-    def create_like(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, source: Any) -> Any:
+    def create_table_like(
+        self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, source: Any
+    ) -> Any:
         """CREATE TABLE LIKE; `source` is None for a table of another format, which columns and partitions describe."""
         own = self._driver.session(session)
         defined = definition_facts(self._driver, own, ident, columns, partitions, properties)
@@ -84,7 +67,7 @@ class DefinitionHandler:
             defined = dataclasses.replace(defined, definition=like)
         return self._created(session, defined)
 
-    def create_like_command(self, session: Any, plan: Any) -> Any:
+    def _create_like(self, session: Any, plan: Any) -> Any:
         """CREATE TABLE LIKE of Spark up to 4.1, a command for the session's catalog only."""
         own = self._driver.session(session)
         uri = plan.fileFormat().locationUri()
@@ -125,34 +108,34 @@ class DefinitionHandler:
         # Spark ignores this exception for IF NOT EXISTS.
         return self._driver.delta.CreatedMeanwhile(table.label, throwable(self._driver.delta, lost))
 
-    def alter(self, session: Any, table: Any, changes: str) -> None:
+    def alter_table(self, session: Any, table: Any, changes: str) -> None:
         """ALTER TABLE and COMMENT ON."""
         own = self._driver.session(session)
         apply_changes(whole_table_of(self._driver, own, table, statement="ALTER TABLE"), changes)
 
-    def alter_columns(self, session: Any, plan: Any) -> Any:
+    def _alter_columns(self, session: Any, plan: Any) -> Any:
         """An `AlterColumns` that Spark itself would refuse before it reaches the catalog."""
         table = self._driver.delta.Statements.tableOf(plan)
-        self.alter(session, table, self._driver.delta.TableChanges.jsonOf(plan.changes()))
+        self.alter_table(session, table, self._driver.delta.TableChanges.jsonOf(plan.changes()))
         return self._driver.seq([])
 
-    def add_check(self, session: Any, plan: Any) -> Any:
+    def _add_check(self, session: Any, plan: Any) -> Any:
         """An `AddCheckConstraint`."""
         leaf = self._driver.delta.Plans.target(plan)
-        table, own = self._driver.delta.Leaves.tableOf(leaf), self._driver.session(session)
+        table, own = self._driver.delta.DeltaRelations.tableOf(leaf), self._driver.session(session)
         table_ref = whole_table_of(self._driver, own, table, statement="ALTER TABLE")
         check = plan.checkConstraint()
         alter_add_constraint(table_ref, str(check.name()), as_quoted_names(table_ref.session, str(check.condition())))
         return self._driver.seq([])
 
     def _checks_table(self, session: Any, plan: Any) -> Any:
-        if not self._driver.delta.Leaves.isTable(self._driver.delta.Plans.target(plan)):
+        if not self._driver.delta.DeltaRelations.isTable(self._driver.delta.Plans.target(plan)):
             raise UnsupportedOperationError(operation="ADD CONSTRAINT for a view", instead="Name the table.")
         return plan
 
-    def rename(self, session: Any, full: str, new_database: str, new_name: str) -> None:
+    def rename_table(self, session: Any, full_name: str, new_database: str, new_name: str) -> None:
         """ALTER TABLE RENAME TO. The folder of a managed table moves with it."""
-        parts = tuple(full.split("\0"))
+        parts = tuple(full_name.split("\0"))
         _refuse_path(parts, operation="RENAME TO", instead="Give it a name by CREATE TABLE … LOCATION.")
         own = self._driver.session(session)
         objects = CatalogObjects(own.spark)
@@ -163,9 +146,9 @@ class DefinitionHandler:
         if entry is not None and entry.location is not None:
             own.forget(entry.location)
 
-    def drop(self, session: Any, full: str, purge: bool) -> None:
+    def drop_table(self, session: Any, full_name: str, purge: bool) -> None:
         """DROP TABLE: removes the entry, and the files of a managed table."""
-        parts = tuple(full.split("\0"))
+        parts = tuple(full_name.split("\0"))
         _refuse_path(parts, operation="DROP TABLE", instead="Delete its folder.")
         own = self._driver.session(session)
         objects = CatalogObjects(own.spark)
@@ -181,22 +164,24 @@ class DefinitionHandler:
             own.catalog.remove_folder(own.catalog.folder_name(entry.name.parts))
         own.forget(table.path)
 
-    def truncate(self, session: Any, table: Any) -> None:
+    def truncate_table(self, session: Any, table: Any) -> None:
         """TRUNCATE TABLE."""
         truncate(whole_table_of(self._driver, self._driver.session(session), table, statement="TRUNCATE TABLE"))
 
     # Tables of other formats where a Delta table is.
 
-    def refuse_other_format(self, session: Any, how: str, database: str, name: str, table_format: str) -> NoReturn:
+    def refuse_other_format(
+        self, session: Any, operation: str, database: str, name: str, table_format: str
+    ) -> NoReturn:
         """Raises an error that says what to do, for a statement or a write that Spark would refuse without that."""
         own = self._driver.session(session)
-        refuse(own, how, (database or own.spark.catalog.currentDatabase(), name), table_format)
+        refuse(own, operation, (database or own.spark.catalog.currentDatabase(), name), table_format)
 
-    def replaced_by_other_format(self, session: Any, database: str, name: str) -> None:
+    def warn_of_other_format(self, session: Any, database: str, name: str) -> None:
         """Warn of a Delta table that `saveAsTable` is about to drop."""
         warn_of_replacement(self._driver.session(session), (database, name))
 
-    def files_into_table(self, session: Any, folder: str, table_format: str, deletes: bool) -> None:
+    def warn_of_other_files(self, folder: str, table_format: str, deletes: bool) -> None:
         """Warn, once, of files of other formats that are about to be written into a table's folder."""
         warning = (folder, table_format, deletes)
         if warning in self._warned:
@@ -205,6 +190,10 @@ class DefinitionHandler:
             self._warned.clear()
         self._warned.add(warning)
         warn_of_files(folder, table_format, deletes=deletes)
+
+    alter_columns = Command(run=_alter_columns)
+    add_check = Command(run=_add_check, check=_checks_table)
+    create_like = Command(run=_create_like, check=_like_of_delta)
 
 
 def _identifier(name: Any) -> TableIdentifier:
@@ -243,48 +232,34 @@ class FolderCatalogHandler:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {
-            "folder of table": self.of_table,
-            "folder tables": self.tables,
-            "folder schemas": self.schemas,
-            "folder of schema": self.of_schema,
-            "create folder schema": self.create_schema,
-            "drop folder schema": self.drop_schema,
-            "refuse in folders": self.refuse,
-        }
-
-    def commands(self) -> dict[str, Command]:
-        return {}
-
-    def of_table(self, session: Any, full: str) -> str | None:
+    def folder_of_table(self, session: Any, full_name: str) -> str | None:
         """The folder of a table; None if there is no table of that name."""
-        own, name = self._named(session, full)
+        own, name = self._named(session, full_name)
         return own.qualified_path(name.location) if own.catalog.holds_log(name) else None
 
-    def tables(self, session: Any, full: str) -> str:
+    def tables_in_folder(self, session: Any, full_name: str) -> str:
         """The names of the tables in a schema, separated by NUL."""
-        own, schema = self._named(session, full)
+        own, schema = self._named(session, full_name)
         return joined(own.catalog.tables_in(schema))
 
-    def schemas(self, session: Any, full: str) -> str:
+    def schemas_in_folder(self, session: Any, full_name: str) -> str:
         """The names of the schemas in a catalog or schema, separated by NUL."""
-        own, catalog = self._named(session, full)
+        own, catalog = self._named(session, full_name)
         return joined(own.catalog.schemas_in(catalog))
 
-    def of_schema(self, session: Any, full: str) -> str | None:
+    def folder_of_schema(self, session: Any, full_name: str) -> str | None:
         """The folder of a schema; None if there is no schema of that name."""
-        own, schema = self._named(session, full)
+        own, schema = self._named(session, full_name)
         return schema.location if own.catalog.is_schema(schema) else None
 
-    def create_schema(self, session: Any, full: str) -> None:
+    def create_folder_schema(self, session: Any, full_name: str) -> None:
         """CREATE SCHEMA."""
-        own, schema = self._named(session, full)
+        own, schema = self._named(session, full_name)
         own.catalog.make_schema(schema)
 
-    def drop_schema(self, session: Any, full: str, cascade: bool) -> bool:
+    def drop_folder_schema(self, session: Any, full_name: str, cascade: bool) -> bool:
         """DROP SCHEMA. Returns False, without a change, if the schema has tables and `cascade` is not set."""
-        own, schema = self._named(session, full)
+        own, schema = self._named(session, full_name)
         if not schema.folders:
             operation = f"DROP SCHEMA of the whole catalog {schema.catalog}"
             raise UnsupportedOperationError(operation=operation, instead="Drop its schemas and tables.")
@@ -300,25 +275,25 @@ class FolderCatalogHandler:
         own.catalog.remove_schema(schema)
         return True
 
-    def refuse(self, what: str, facts: str) -> None:
-        """Raises `UnsupportedOperationError`. `facts` are a name and, for some kinds, what a folder cannot have."""
-        parts = facts.split("\0")
-        if what == "rename":
+    def refuse_in_folders(self, operation: str, names: str) -> None:
+        """Raises `UnsupportedOperationError`. `names` ends with what a folder cannot have, for some operations."""
+        parts = names.split("\0")
+        if operation == "rename":
             operation = f"RENAME TO of {NameIdentifier(tuple(parts))}, which has the name of its folder,"
             raise UnsupportedOperationError(
                 operation=operation, instead="Move the folder while no program writes to it, or make a SHALLOW CLONE."
             )
-        if what == "alter schema":
+        if operation == "alter schema":
             operation = f"ALTER SCHEMA {NameIdentifier(tuple(parts))}, which is only a folder,"
             raise UnsupportedOperationError(operation=operation)
         *parts, unsupported = parts
         name = NameIdentifier(tuple(parts))
-        if what == "schema":
+        if operation == "schema":
             operation = f"CREATE SCHEMA {name} with a {unsupported}, which a folder cannot have,"
             raise UnsupportedOperationError(operation=operation, instead="Leave it out.")
         operation = f"{name} USING {unsupported}, in a catalog of folders, which has only Delta tables,"
         raise UnsupportedOperationError(operation=operation, instead="Say USING delta, or use a name in spark_catalog.")
 
-    def _named(self, session: Any, full: str) -> tuple[DeltaSession, FolderName]:
+    def _named(self, session: Any, full_name: str) -> tuple[DeltaSession, FolderName]:
         own = self._driver.session(session)
-        return own, own.catalog.folder_name(full.split("\0"))
+        return own, own.catalog.folder_name(full_name.split("\0"))

@@ -36,11 +36,11 @@ from anabranch.errors.arguments import (
 from anabranch.errors.constraints import MetadataColumnError
 from anabranch.schema.paths import quoted
 from anabranch.spark.conditions.column_names import BoundAttributes
-from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.gateway.jvm_classes import column_of
 
-AFFECTED = ("num_affected_rows",)
-MERGED = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
+_MERGED = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
+MERGED = StructType([StructField(name, LongType()) for name in _MERGED])
+AFFECTED = StructType(MERGED.fields[:1])
 _STATEMENTS = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable": "MERGE"}
 
 
@@ -50,34 +50,20 @@ class DmlHandler:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {
-            "refuse to change": self.refuse,
-            "refuse to change rows shown": self.refuse_rows_shown,
-            "refuse metadata": self.refuse_metadata,
-        }
-
-    def commands(self) -> dict[str, Command]:
-        return {
-            "DeleteFromTable": Command(run=self.delete, result=_numbers(*AFFECTED), check=self._checked),
-            "UpdateTable": Command(run=self.update, result=_numbers(*AFFECTED), check=self._checked),
-            "MergeIntoTable": Command(run=self.merge, result=_numbers(*MERGED), check=self._checked),
-        }
-
-    def refuse(self, statement: str, problem: str) -> None:
+    def refuse_target(self, node: str, problem: str) -> None:
         """Raises `UnchangeableTargetError`."""
-        raise UnchangeableTargetError(statement=_STATEMENTS[statement], problem=problem)
+        raise UnchangeableTargetError(statement=_STATEMENTS[node], problem=problem)
 
-    def refuse_rows_shown(self, statement: str) -> None:
+    def refuse_filtered_target(self, node: str) -> None:
         """Raises `PartialTargetError`: the view might not show the new rows."""
         problem = "it shows some of the table's rows only"
-        raise PartialTargetError(statement=_STATEMENTS[statement], problem=problem)
+        raise PartialTargetError(statement=_STATEMENTS[node], problem=problem)
 
-    def refuse_metadata(self, target: str) -> None:
+    def refuse_metadata_column(self, rows: str) -> None:
         """Raises `MetadataColumnError`, for a condition on a view, or of `replaceWhere`."""
-        raise MetadataColumnError(is_view=target == "view")
+        raise MetadataColumnError(is_view=rows == "view")
 
-    def delete(self, session: Any, plan: Any) -> Any:
+    def _delete(self, session: Any, plan: Any) -> Any:
         """The rows of a `DeleteFromTable`'s result."""
         target = self._target(session, plan)
 
@@ -87,7 +73,7 @@ class DmlHandler:
 
         return self._driver.numbers(self._executed(target, prepare).num_affected_rows)
 
-    def update(self, session: Any, plan: Any) -> Any:
+    def _update(self, session: Any, plan: Any) -> Any:
         """The rows of an `UpdateTable`'s result."""
         target = self._target(session, plan)
 
@@ -99,7 +85,7 @@ class DmlHandler:
 
         return self._driver.numbers(self._executed(target, prepare).num_affected_rows)
 
-    def merge(self, session: Any, plan: Any) -> Any:
+    def _merge(self, session: Any, plan: Any) -> Any:
         """The rows of a `MergeIntoTable`'s result."""
         target = self._target(session, plan)
 
@@ -140,8 +126,12 @@ class DmlHandler:
         )
 
     def _resolved(self, session: Any, plan: Any, target: Target) -> ResolvedStatement:
-        number = self._driver.delta.Versions.next()
+        number = self._driver.delta.ChooseVersions.next()
         return ResolvedStatement(self._driver, self._driver.delta.RowChanges.atOnce(session, plan, number), target)
+
+    delete = Command(run=_delete, result=AFFECTED, check=_checked)
+    update = Command(run=_update, result=AFFECTED, check=_checked)
+    merge = Command(run=_merge, result=MERGED, check=_checked)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -166,8 +156,8 @@ class ResolvedStatement:
         columns = (None if column is None else column_of(column) for column in changes.columns(plan))
         self.on: Any = next(columns) if str(plan.nodeName()) == "MergeIntoTable" else None
         self._clauses = [
-            (facts["match"], _clause(facts, columns, table=target.table.label))
-            for facts in json.loads(changes.facts(plan))
+            (clause["match"], _clause(clause, columns, table=target.table.label))
+            for clause in json.loads(changes.json(plan))
         ]
 
     @property
@@ -186,11 +176,11 @@ class StatementExecution:
     def __init__(self, driver: Driver, session: Any) -> None:
         self._driver = driver
         self._session = session
-        self._number = driver.delta.Versions.next()
+        self._number = driver.delta.ChooseVersions.next()
 
     def with_versions(self, plan: Any) -> Any:
         """The plan with the rows of the chosen version for each table."""
-        return self._driver.delta.Versions.chosen(self._session, plan, self._number)
+        return self._driver.delta.ChooseVersions.chosen(self._session, plan, self._number)
 
     def frame(self, plan: Any) -> DataFrame:
         """The rows of the plan, from Spark's cache where the user has cached them.
@@ -208,15 +198,15 @@ class StatementExecution:
         return self._driver.column(self.with_versions(plans.Filter(expression, relation)).condition())
 
 
-def _clause(facts: Any, columns: Iterator[Column | None], *, table: str) -> MergeClause:
+def _clause(clause: Any, columns: Iterator[Column | None], *, table: str) -> MergeClause:
     condition = next(columns)
-    if facts["action"] == "delete":
+    if clause["action"] == "delete":
         return DeleteClause(condition=condition)
-    kind = UpdateClause if facts["action"] == "update" else InsertClause
-    if facts["star"]:
+    kind = UpdateClause if clause["action"] == "update" else InsertClause
+    if clause["star"]:
         return kind(condition=condition, values=None)
     values: dict[str, Value] = {}
-    for path in facts["keys"]:
+    for path in clause["keys"]:
         value = next(columns)
         if isinstance(path, str):
             raise NestedAssignmentError(table=table, column=path)
@@ -226,7 +216,3 @@ def _clause(facts: Any, columns: Iterator[Column | None], *, table: str) -> Merg
             raise twice(table=table, column=name, problem="it is set twice")
         values[name] = DEFAULT if value is None else value
     return kind(condition=condition, values=values)
-
-
-def _numbers(*names: str) -> StructType:
-    return StructType([StructField(name, LongType()) for name in names])

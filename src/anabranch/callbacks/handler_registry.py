@@ -1,4 +1,4 @@
-"""The handlers of callbacks from the JVM, and which handler has which callbacks and commands.
+"""The handlers of callbacks from the JVM, and which of their commands runs a statement.
 
 The module of a handler is imported at its first callback: most programs use few of them, and importing all takes
 longer than a small query.
@@ -9,131 +9,110 @@ from __future__ import annotations
 import importlib
 import threading
 import weakref
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
 from anabranch.errors.base import DeltaError
-from anabranch.spark.gateway.callback_endpoint import Answer, CallbackEndpoint
+from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
 from anabranch.spark.gateway.session_identity import identity
 
 if TYPE_CHECKING:
     from anabranch.callbacks.driver import Driver
     from anabranch.callbacks.resolved_commands import Command
 
-T = TypeVar("T")
-
-HANDLERS: dict[str, tuple[str, ...]] = {
-    "table_handler.TableHandler": (
-        *("table", "table at", "is there", "table with suffix", "versions quoted", "table of options"),
-        *("change feed", "changes asked", "changes", "check declared"),
-    ),
-    "read_handler.ReadHandler": ("rows", "whole table", "refuse to read", "check options"),
-    "read_handler.TableFunctionHandler": ("table function",),
-    "write_handler.WriteHandler": (
-        *("save", "default", "stage", "commit staged", "abort staged"),
-        *("AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic", "CreateTable"),
-    ),
-    "dml_handler.DmlHandler": (
-        *("refuse to change", "refuse to change rows shown", "refuse metadata"),
-        *("DeleteFromTable", "UpdateTable", "MergeIntoTable"),
-    ),
-    "definition_handler.DefinitionHandler": (
-        *("create", "create like", "alter", "rename", "drop", "truncate"),
-        *("refuse other format", "replaced by other format", "files into table"),
-        *("AlterColumns", "AddCheckConstraint", "CreateTableLikeCommand"),
-    ),
-    "definition_handler.FolderCatalogHandler": (
-        *("folder of table", "folder tables", "folder schemas", "folder of schema"),
-        *("create folder schema", "drop folder schema", "refuse in folders"),
-    ),
-    "statement_handler.DescriptionHandler": (
-        *("ShowPartitions", "ShowCreateTable", "DescribeRelationJsonCommand"),
-        *("AnalyzeTable", "AnalyzeColumn", "InsertIntoDir", "RepairTable", "TruncatePartition"),
-    ),
-    "statement_handler.OwnStatementHandler": ("parse", "OwnStatement"),
-    "stream_handler.StreamSinkHandler": (
-        "open sink",
-        "add batch",
-        "entry of path",
-        "refuse to stream by name",
-        "refuse to stream changes",
-    ),
-    "stream_handler.StreamSourceHandler": (
-        *("stream columns", "open stream", "stream until now", "stream position", "stream batch"),
-        *("stream committed", "stream metrics", "close stream"),
-    ),
-    "message_handlers.message_dispatch.MessageHandler": ("message", "refuse message"),
+HANDLERS = {
+    "TableHandler": "table_handler",
+    "ReadHandler": "read_handler",
+    "TableFunctionHandler": "read_handler",
+    "WriteHandler": "write_handler",
+    "DmlHandler": "dml_handler",
+    "DefinitionHandler": "definition_handler",
+    "FolderCatalogHandler": "definition_handler",
+    "DescriptionHandler": "statement_handler",
+    "OwnStatementHandler": "statement_handler",
+    "StreamSinkHandler": "stream_handler",
+    "StreamSourceHandler": "stream_handler",
+    "MessageHandler": "message_handlers.message_dispatch",
 }
-"""Modules of this package and the classes in them, with the names of their callbacks and commands. For a name in no
-list, all handlers are imported in this order until one has it."""
+"""The module of each handler. The public methods of a handler are the callbacks of `delta.PythonCallbacks`."""
 
-
-class Handler(Protocol):
-    """The functions for some of the callbacks, and for some of the commands."""
-
-    def callbacks(self) -> dict[str, Answer]:
-        """The function for each callback, by the name that Java passes to `delta.Python.ask`."""
-
-    def commands(self) -> dict[str, Command]:
-        """The command for each kind of statement, by the name of the plan's node."""
+COMMANDS_BY_NODE = {
+    "AppendData": "WriteHandler.write",
+    "OverwriteByExpression": "WriteHandler.write",
+    "OverwritePartitionsDynamic": "WriteHandler.write",
+    "CreateTable": "WriteHandler.create_with_rows",
+    "DeleteFromTable": "DmlHandler.delete",
+    "UpdateTable": "DmlHandler.update",
+    "MergeIntoTable": "DmlHandler.merge",
+    "AlterColumns": "DefinitionHandler.alter_columns",
+    "AddCheckConstraint": "DefinitionHandler.add_check",
+    "CreateTableLikeCommand": "DefinitionHandler.create_like",
+    "ShowPartitions": "DescriptionHandler.show_partitions",
+    "ShowCreateTable": "DescriptionHandler.show_create_table",
+    "DescribeRelationJsonCommand": "DescriptionHandler.describe_as_json",
+    "AnalyzeTable": "DescriptionHandler.analyze",
+    "AnalyzeColumn": "DescriptionHandler.analyze",
+    "InsertIntoDir": "DescriptionHandler.insert_into_folder",
+    "RepairTable": "DescriptionHandler.repair",
+    "TruncatePartition": "DescriptionHandler.truncate_partition",
+    "OwnStatement": "OwnStatementHandler.run",
+}
+"""The handler and its `Command` for each kind of statement, by the name of the plan's node in Spark."""
 
 
 class HandlerRegistry:
-    """The handlers for the callbacks of one JVM."""
+    """The handlers for the callbacks of one JVM. It has the callbacks for statements, which any handler may run."""
 
     def __init__(self, spark: SparkSession) -> None:
         jvm: Any = spark._jvm
         self._jvm = jvm
         self._user_sessions: weakref.WeakValueDictionary[str, SparkSession] = weakref.WeakValueDictionary()
         self._driver: Driver | None = None
-        self._handlers: dict[str, Handler] = {}
-        self._callbacks: dict[str, Answer] = {"command": self._command, "run": self._run}
-        self._commands: dict[str, Command] = {}
+        self._handlers: dict[str, Any] = {type(self).__name__: self}
         # The constructor of a handler calls the JVM, which may call back on the same thread.
         self._lock = threading.RLock()
-        self.endpoint = CallbackEndpoint(jvm, self._callback, _failure_of_file)
+        self.endpoint = CallbackEndpoint(jvm, self._function, _failure_of_file)
 
     def keep(self, spark: SparkSession) -> None:
         """Pass the object that the user has for this session to the handlers, not another one for the same session."""
         with self._lock:
             self._user_sessions[identity(spark)] = spark
 
-    def _callback(self, name: str) -> Answer:
-        return self._registered(name, self._callbacks)
-
-    def _command(self, session: Any, what: str, plan: Any) -> Any:
+    def command_of(self, session: Any, node: str, statement: Any) -> Any:
         """The command that replaces a resolved statement, or the statement as it is."""
-        command = self._registered(what, self._commands)
-        checked = plan if command.check is None else command.check(session, plan)
+        handler, command = self._command(node)
+        checked = statement if command.check is None else command.check(handler, session, statement)
         if checked is None:
-            return plan
-        result = command.result(session, checked) if callable(command.result) else command.result
-        return self._shared_driver().command(what, checked, result)
+            return statement
+        result = command.result(handler, session, checked) if callable(command.result) else command.result
+        return self._shared_driver().command(node, checked, result)
 
-    def _run(self, session: Any, what: str, facts: Any) -> Any:
+    def run_command(self, session: Any, node: str, statement: Any) -> Any:
         """The rows of a command's result."""
-        return self._registered(what, self._commands).run(session, facts)
+        handler, command = self._command(node)
+        return command.run(handler, session, statement)
 
-    def _registered(self, name: str, registered: dict[str, T]) -> T:
-        if name not in registered:
-            for path in _paths_of_handlers(name):
-                self._register(path)
-                if name in registered:
-                    break
-        return registered[name]
+    def _command(self, node: str) -> tuple[Any, Command]:
+        name, _, command = COMMANDS_BY_NODE[node].partition(".")
+        handler = self._handler(name)
+        return handler, getattr(handler, command)
 
-    def _register(self, path: str) -> None:
-        """Import the handler and register its functions. `path` is one of `HANDLERS`."""
+    def _function(self, callback: str) -> Callable[..., Any]:
+        """The function for a callback such as `TableHandler.table_by_path`."""
+        name, _, function = callback.partition(".")
+        return getattr(self._handler(name), function)  # type: ignore[no-any-return]
+
+    def _handler(self, name: str) -> Any:
+        return self._handlers.get(name) or self._new_handler(name)
+
+    def _new_handler(self, name: str) -> Any:
         with self._lock:
-            if path in self._handlers:
-                return
-            module, _, name = path.rpartition(".")
-            handler: Handler = getattr(importlib.import_module(f"{__package__}.{module}"), name)(self._shared_driver())
-            self._commands.update(handler.commands())
-            self._callbacks.update(handler.callbacks())
-            self._handlers[path] = handler
+            if name not in self._handlers:
+                module = importlib.import_module(f"{__package__}.{HANDLERS[name]}")
+                self._handlers[name] = getattr(module, name)(self._shared_driver())
+            return self._handlers[name]
 
     def _shared_driver(self) -> Driver:
         with self._lock:
@@ -142,12 +121,6 @@ class HandlerRegistry:
 
                 self._driver = Driver(self._jvm, self._user_sessions)
             return self._driver
-
-
-def _paths_of_handlers(name: str) -> Iterator[str]:
-    """The paths in `HANDLERS`, first the one that lists the name."""
-    yield from (path for path, names in HANDLERS.items() if name in names)
-    yield from HANDLERS
 
 
 def _failure_of_file(condition: str, path: str, reason: str) -> DeltaError | None:

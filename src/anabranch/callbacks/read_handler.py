@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.callbacks.driver import Driver, joined
-from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.table_handler import PARTITION_OPTION, TableFacts, current_columns, facts_of
 from anabranch.commands.option_names import check_names
 from anabranch.commands.read.read_table import equals_partition, scan_request
@@ -29,7 +28,6 @@ from anabranch.schema.computed_columns import row_tracking_columns
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
-from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
 from anabranch.spark.session.delta_session import open_table_of_file
@@ -47,26 +45,15 @@ class ReadHandler:
         self._versions: OrderedDict[tuple[int, str], int] = OrderedDict()
         self._lock = threading.Lock()
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {
-            "rows": self.rows,
-            "whole table": self.whole_table,
-            "refuse to read": self.refuse,
-            "check options": self.check,
-        }
-
-    def commands(self) -> dict[str, Command]:
-        return {}
-
-    def check(self, options: Any) -> None:
+    def check_reader_options(self, options: Any) -> None:
         """Raises `InvalidOptionError` for an option of a reader whose name looks like a misspelt one."""
         check_names(self._driver.java_map(options))
 
-    def refuse(self, table: Any) -> NoReturn:
+    def refuse_table_without_columns(self, table: Any) -> NoReturn:
         """Raises `ReadWithoutColumnsError` for a `delta.DeltaTable` without columns."""
         raise ReadWithoutColumnsError(table=str(table.name()))
 
-    def rows(self, session: Any, table: Any, number: int, with_metadata: bool) -> Any:
+    def rows_of_table(self, session: Any, table: Any, execution: int, with_metadata: bool) -> Any:
         """The plan of the rows of a `delta.DeltaTable`: the columns of its schema and, if requested, `_metadata`.
 
         Raises `SchemaChangedSinceAnalysisError`, and `NotADeltaTableError` if the table was dropped.
@@ -74,23 +61,23 @@ class ReadHandler:
         own = self._driver.session(session)
         facts = facts_of(self._driver, own, table)
         table_ref = facts.table
-        snapshot = self._chosen(facts, number)
+        snapshot = self._chosen(facts, execution)
         request = scan_request(table_ref, snapshot, time_travel=facts.version is not None)
         frame = _scanned(own.engine, request, snapshot, table_ref) if with_metadata else own.engine.scan(request)
         for column, value in json.loads(facts.options.get(PARTITION_OPTION, "{}")).items():
             frame = frame.where(equals_partition(frame, table_ref, column, value))
         return _as_analyzed(frame, facts, snapshot, with_metadata=with_metadata)._jdf.logicalPlan()
 
-    def whole_table(self, session: Any, table: Any, number: int, aggregates: str) -> str | None:
+    def aggregate_table(self, session: Any, table: Any, execution: int, aggregates: str) -> str | None:
         """Aggregates of all rows: whole numbers separated by NUL, empty for NULL; None if the log could be inexact.
 
         `aggregates` are words: `count`, or `min` or `max` with the position of a column, as in `max:2`. Dates are days
-        since 1970-01-01. Raises as `rows`.
+        since 1970-01-01. Raises as `rows_of_table`.
         """
         facts = facts_of(self._driver, self._driver.session(session), table)
         if facts.is_partial:
             return None
-        snapshot = self._chosen(facts, number)
+        snapshot = self._chosen(facts, execution)
         names = current_columns(facts, snapshot) or snapshot.schema.names
         try:
             values = [_aggregate(snapshot, names, word) for word in aggregates.split()]
@@ -98,14 +85,14 @@ class ReadHandler:
             return None
         return joined("" if value is None else str(value) for value in values)
 
-    def _chosen(self, facts: TableFacts, number: int) -> Snapshot:
+    def _chosen(self, facts: TableFacts, execution: int) -> Snapshot:
         if facts.version is None:
-            return self._newest(facts.table, number)
+            return self._newest(facts.table, execution)
         return facts.table.delta_log.snapshots.at_version(facts.version)
 
-    def _newest(self, table: TableRef, number: int) -> Snapshot:
+    def _newest(self, table: TableRef, execution: int) -> Snapshot:
         # Only the version is kept: snapshots of large tables need much memory, and the table keeps those in use.
-        key = (number, table.path)
+        key = (execution, table.path)
         with self._lock:
             version = self._versions.get(key)
         if version is not None:
@@ -153,13 +140,7 @@ class TableFunctionHandler:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {"table function": self.rows}
-
-    def commands(self) -> dict[str, Command]:
-        return {}
-
-    def rows(self, session: Any, function: str, arguments: Any) -> Any:
+    def rows_of_function(self, session: Any, function: str, arguments: Any) -> Any:
         """The plan of the function's rows. `arguments` are expressions without columns.
 
         Raises `NonConstantArgumentError`.

@@ -13,13 +13,16 @@ NOTHING = StructType([])
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One kind of statement."""
+    """One kind of statement, as an attribute of the class of its handler.
 
-    run: Callable[[Any, Any], Any]
-    """Runs the statement: from the JVM's session and the resolved plan to a Seq of Rows."""
-    result: StructType | Callable[[Any, Any], StructType] = NOTHING
-    """The columns of these rows, or a function of the JVM's session and the plan that returns them."""
-    check: Callable[[Any, Any], Any] | None = None
-    """Called with the JVM's session and the plan as soon as Spark has resolved it, before anything runs, also for
-    EXPLAIN. Returns the plan, changed or not, or None for one that Spark executes itself. Raises the errors of a
-    statement that cannot be executed."""
+    Its functions are methods of that class: they are called with the handler, the JVM's session, and the resolved plan.
+    """
+
+    run: Callable[[Any, Any, Any], Any]
+    """Runs the statement, and returns a Seq of Rows."""
+    result: StructType | Callable[[Any, Any, Any], StructType] = NOTHING
+    """The columns of these rows, or a method that returns them."""
+    check: Callable[[Any, Any, Any], Any] | None = None
+    """Called as soon as Spark has resolved the statement, before anything runs, also for EXPLAIN. Returns the plan,
+    changed or not, or None for one that Spark executes itself. Raises the errors of a statement that cannot be
+    executed."""

@@ -31,7 +31,6 @@ from anabranch.commands.write.write_command import write_named
 from anabranch.commands.write.write_options import ON, USING, WriteOptions
 from anabranch.errors.dml import TableReplacementError
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
-from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.gateway.jvm_classes import joined_map
 from anabranch.spark.session.classic_catalog import CatalogObjects
 from anabranch.spark.session.delta_session import DeltaSession
@@ -76,13 +75,10 @@ class StagingHandler:
         self._staged: OrderedDict[str, Staged] = OrderedDict()
         self._lock = threading.Lock()
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {"stage": self.stage, "commit staged": self.commit, "abort staged": self.abort}
-
-    def stage(
+    def stage_table(
         self,
         session: Any,
-        how: str,
+        mode: str,
         ident: Any,
         columns: Any,
         partitions: Any,
@@ -96,14 +92,14 @@ class StagingHandler:
         checked = check_conditions(own, checks)
         defined = definition_facts(self._driver, own, ident, columns, partitions, properties, checks=checked)
         table = defined.table(own)
-        mode = _MODES[how]
-        if mode is CreationMode.REPLACE and not _exists(own, table):
+        creation_mode = _MODES[mode]
+        if creation_mode is CreationMode.REPLACE and not _exists(own, table):
             raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
-        overwrites = saves and mode is CreationMode.CREATE_OR_REPLACE
+        overwrites = saves and creation_mode is CreationMode.CREATE_OR_REPLACE
         key = uuid.uuid4().hex
         with self._lock:
             self._staged[key] = Staged(
-                defined=defined, table=table, mode=mode, overwrites=overwrites, began_ms=began_ms
+                defined=defined, table=table, mode=creation_mode, overwrites=overwrites, began_ms=began_ms
             )
             while len(self._staged) > STAGED_MAX:
                 self._staged.popitem(last=False)
@@ -120,7 +116,7 @@ class StagingHandler:
             None,
         )
 
-    def write_rows(self, key: str, session: Any, plan: Any, options: Mapping[str, str]) -> None:
+    def _write_staged_rows(self, key: str, session: Any, plan: Any, options: Mapping[str, str]) -> None:
         """Write the rows of the staged table and commit them with its definition.
 
         Spark completes observations of the rows (`df.observe`) when this returns; the rows have been counted by then.
@@ -139,7 +135,7 @@ class StagingHandler:
         with self._lock:
             self._staged[key] = dataclasses.replace(staged, is_written=True)
 
-    def commit(self, session: Any, key: str) -> None:
+    def commit_staged_table(self, session: Any, key: str) -> None:
         """Commit a table without rows; rows are committed as soon as they are written."""
         with self._lock:
             staged = self._staged.pop(key)
@@ -163,9 +159,9 @@ class StagingHandler:
                 raise
             raise lost from exists
 
-    def create_with_rows(self, session: Any, plan: Any) -> Any:
+    def _create_with_rows(self, session: Any, plan: Any) -> Any:
         """A `CreateTable` of Spark's sources of version 1, with rows: `saveAsTable` over a table of another format."""
-        facts = json.loads(self._driver.delta.Definitions.factsOf(plan.tableDesc()))
+        facts = json.loads(self._driver.delta.Definitions.jsonOf(plan.tableDesc()))
         own = self._driver.session(session)
         name = NameIdentifier((facts["database"] or own.spark.catalog.currentDatabase(), facts["name"]))
         values: dict[str, str] = facts["options"]
@@ -196,7 +192,7 @@ class StagingHandler:
         create_table_as(table, definition, rows, CreationMode.CREATE_OR_REPLACE, options)
         return self._driver.seq([])
 
-    def abort(self, key: str) -> None:
+    def abort_staged_table(self, key: str) -> None:
         """Forget the table; none of its rows were written."""
         with self._lock:
             self._staged.pop(key, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from typing import Any, NoReturn
 
@@ -26,7 +25,6 @@ from anabranch.commands.describe.show_table import (
 )
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import PartitionTruncationError, UnsupportedOperationError
-from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.session.session_settings import parse_flag
 from anabranch.sql.literals import as_quoted_names
 from anabranch.sql.own.own_statement import OwnGrammar
@@ -45,20 +43,14 @@ _HIVE_LISTINGS = "spark.anabranch.hiveListings"
 class OwnStatementHandler:
     """Parses and runs statements that Spark's parser does not know.
 
-    The facts of such a command are a Seq of expressions: the text, and its parameters, which Spark binds.
+    Such a command has a Seq of expressions: the text, and its parameters, which Spark binds.
     """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._grammar = OwnGrammar.beside(self._spark_parses)
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {"parse": self.parse}
-
-    def commands(self) -> dict[str, Command]:
-        return {_COMMAND: Command(run=self.run)}
-
-    def parse(self, session: Any, text: str) -> Any:
+    def parse_own_statement(self, session: Any, text: str) -> Any:
         """The command for a text; None for a text that Spark's parser must read or refuse. Raises `SqlSyntaxError`."""
         sql = as_quoted_names(self._driver.session(session), text)
         statement = self._grammar.statement_of(sql)
@@ -74,9 +66,9 @@ class OwnStatementHandler:
         ]
         return self._driver.command(_COMMAND, self._driver.seq([literal, *markers]), statement.output)
 
-    def run(self, session: Any, facts: Any) -> Any:
+    def _run(self, session: Any, parts: Any) -> Any:
         """The rows of the statement's result."""
-        literal, *parameters = self._driver.list(facts)
+        literal, *parameters = self._driver.list(parts)
         sql = str(literal.value().toString())
         statement = self._grammar.statement_of(sql)
         assert statement is not None
@@ -93,16 +85,26 @@ class OwnStatementHandler:
             return False
         return True
 
+    run = Command(run=_run)
+
 
 # Statements that describe a table and that Spark itself would refuse, or would answer incompletely.
 
 
-_REFUSED = {
-    "AnalyzeTable": ("ANALYZE TABLE", "The log has statistics of every file already."),
-    "AnalyzeColumn": ("ANALYZE TABLE", "The log has statistics of every file already."),
-    "InsertIntoDir": ("INSERT OVERWRITE DIRECTORY", "Write to delta.`/folder`, or by df.write.format('delta')."),
-    "RepairTable": ("MSCK REPAIR TABLE", "The log has all partitions."),
-}
+def _refused(operation: str, instead: str) -> Command:
+    def refuse(handler: DescriptionHandler, session: Any, plan: Any) -> NoReturn:
+        raise UnsupportedOperationError(operation=f"{operation} of a Delta table", instead=instead)
+
+    return Command(run=_never, check=refuse)
+
+
+def _refuse_partition(handler: DescriptionHandler, session: Any, plan: Any) -> NoReturn:
+    instead = "Use DELETE FROM … WHERE to delete the rows of a partition."
+    raise PartitionTruncationError(operation="TRUNCATE TABLE … PARTITION of a Delta table", instead=instead)
+
+
+def _never(handler: DescriptionHandler, session: Any, plan: Any) -> NoReturn:
+    raise AssertionError("the check has refused it")
 
 
 class DescriptionHandler:
@@ -111,20 +113,7 @@ class DescriptionHandler:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {}
-
-    def commands(self) -> dict[str, Command]:
-        refused = {name: Command(run=_never, check=functools.partial(_refuse, *why)) for name, why in _REFUSED.items()}
-        return {
-            "ShowPartitions": Command(run=self.show_partitions, result=self._partition_columns),
-            "ShowCreateTable": Command(run=self.show_create_table, result=SCHEMA),
-            "DescribeRelationJsonCommand": Command(run=self.describe_as_json, result=JSON_SCHEMA),
-            "TruncatePartition": Command(run=_never, check=_refuse_partition),
-            **refused,
-        }
-
-    def show_partitions(self, session: Any, plan: Any) -> Any:
+    def _show_partitions(self, session: Any, plan: Any) -> Any:
         """The rows of SHOW PARTITIONS."""
         table = self._table(session, plan)
         partition = self._driver.delta.Statements.partition(plan)
@@ -137,11 +126,11 @@ class DescriptionHandler:
         show = show_partitions_as_hive if _lists_as_hive(table) else show_partitions
         return self._driver.rows_of(show(table, values))
 
-    def show_create_table(self, session: Any, plan: Any) -> Any:
+    def _show_create_table(self, session: Any, plan: Any) -> Any:
         """The row of SHOW CREATE TABLE: a statement that creates an equal table, with its constraints."""
         return self._driver.rows_of(show_create_table(self._table(session, plan)))
 
-    def describe_as_json(self, session: Any, plan: Any) -> Any:
+    def _describe_as_json(self, session: Any, plan: Any) -> Any:
         """The row of DESCRIBE … AS JSON."""
         return self._driver.rows_of(describe_as_json(self._table(session, plan)))
 
@@ -156,6 +145,16 @@ class DescriptionHandler:
         own, table = self._driver.session(session), self._driver.delta.Statements.tableOf(plan)
         return whole_table_of(self._driver, own, table, statement=_STATEMENTS[str(plan.nodeName())])
 
+    show_partitions = Command(run=_show_partitions, result=_partition_columns)
+    show_create_table = Command(run=_show_create_table, result=SCHEMA)
+    describe_as_json = Command(run=_describe_as_json, result=JSON_SCHEMA)
+    analyze = _refused("ANALYZE TABLE", "The log has statistics of every file already.")
+    insert_into_folder = _refused(
+        "INSERT OVERWRITE DIRECTORY", "Write to delta.`/folder`, or by df.write.format('delta')."
+    )
+    repair = _refused("MSCK REPAIR TABLE", "The log has all partitions.")
+    truncate_partition = Command(run=_never, check=_refuse_partition)
+
 
 def _lists_as_hive(table: TableRef) -> bool:
     return parse_flag(_HIVE_LISTINGS, table.session.spark.conf.get(_HIVE_LISTINGS, None) or "false")
@@ -165,16 +164,3 @@ def _value(schema: StructType, name: str, text: str | None) -> Column:
     """A value of PARTITION (…), which Spark passes as text."""
     field: StructField | None = next((field for field in schema.fields if field.name.lower() == name.lower()), None)
     return F.lit(text) if field is None else F.lit(text).cast(field.dataType)
-
-
-def _refuse(operation: str, instead: str, session: Any, plan: Any) -> NoReturn:
-    raise UnsupportedOperationError(operation=f"{operation} of a Delta table", instead=instead)
-
-
-def _refuse_partition(session: Any, plan: Any) -> NoReturn:
-    instead = "Use DELETE FROM … WHERE to delete the rows of a partition."
-    raise PartitionTruncationError(operation="TRUNCATE TABLE … PARTITION of a Delta table", instead=instead)
-
-
-def _never(session: Any, plan: Any) -> NoReturn:
-    raise AssertionError("the check has refused it")

@@ -13,14 +13,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from anabranch.callbacks.driver import Driver, joined
-from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.table_handler import entry_of, facts_of
 from anabranch.callbacks.write_handler import CLUSTERING_OPTION
 from anabranch.commands.definition.clustering import check_clustering
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, table_of_entry, table_to_write
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
-from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.gateway.jvm_classes import joined_map, split_map
 from anabranch.spark.native.plan_reading import reads_table
 from anabranch.spark.session.classic_catalog import ClassicCatalog
@@ -47,19 +45,7 @@ class StreamSinkHandler:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {
-            "open sink": self.open,
-            "add batch": self.add,
-            "entry of path": self.entry_of_path,
-            "refuse to stream by name": self.refuse_name,
-            "refuse to stream changes": self.refuse_changes,
-        }
-
-    def commands(self) -> dict[str, Command]:
-        return {}
-
-    def open(self, session: Any, options: str, partitions: str, mode: str, entry: Any) -> None:
+    def open_sink(self, session: Any, options: str, partitions: str, mode: str, entry: Any) -> None:
         """Check the options of a query that is about to start.
 
         Raises `InvalidOptionError` for options that a stream cannot have, and `ClusteringMismatchError`.
@@ -69,7 +55,7 @@ class StreamSinkHandler:
             # Not with each batch: ALTER TABLE may change the clustering of a table while queries write to it.
             check_clustering(sink.write.cluster_by, snapshot, table=table.label)
 
-    def add(
+    def add_batch(
         self, session: Any, options: str, partitions: str, mode: str, entry: Any, number: int, rows: Any, plan: Any
     ) -> None:
         """Write a batch, unless an earlier attempt has written it; `plan` is the plan of its rows."""
@@ -93,12 +79,12 @@ class StreamSinkHandler:
         columns = StructType.fromJson(json.loads(facts.schema_json))
         return ClassicCatalog(self._driver.spark(session)).entry_of_path(path, columns)
 
-    def refuse_name(self, path: str) -> None:
+    def refuse_sink_by_name(self, path: str) -> None:
         """Raises `UnsupportedOperationError`: `toTable` needs an entry in a catalog, which a path has not."""
         operation = f"a stream into delta.`{path}` by toTable"
         raise UnsupportedOperationError(operation=operation, instead='Use format("delta") and start(path).')
 
-    def refuse_changes(self, name: str) -> None:
+    def refuse_stream_of_changes(self, name: str) -> None:
         """Raises `UnsupportedOperationError`: Spark streams `CHANGES FROM` by scans, which our tables lack."""
         instead = f'Use spark.readStream.option("readChangeFeed", "true").table("{name}"), which has the same rows.'
         raise UnsupportedOperationError(operation=f"a stream by CHANGES of {name}", instead=instead)
@@ -151,22 +137,7 @@ class StreamSourceHandler:
         self._keys = itertools.count(1)
         self._lock = threading.Lock()
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {
-            "stream columns": self.columns,
-            "open stream": self.open,
-            "stream until now": lambda key: self._source(key).source.prepare_for_available_now(),
-            "stream position": self.position,
-            "stream batch": self.batch,
-            "stream committed": self.commit,
-            "stream metrics": self.metrics,
-            "close stream": self.close,
-        }
-
-    def commands(self) -> dict[str, Command]:
-        return {}
-
-    def columns(self, session: Any, options: str, declared: str | None) -> str:
+    def stream_columns(self, session: Any, options: str, declared: str | None) -> str:
         """The columns of a stream, as JSON. `declared` is the schema that its reader declares.
 
         Raises `InvalidOptionError`, `NotADeltaTableError`, `ReadWithoutColumnsError`.
@@ -186,7 +157,7 @@ class StreamSourceHandler:
                 self._analyzed.popitem(last=False)
         return str(columns.json())
 
-    def open(self, session: Any, options: str, source_path: str) -> str:
+    def open_stream(self, session: Any, options: str, source_path: str) -> str:
         """Open a source of a query that starts; `source_path` is the source's own folder in the checkpoint.
 
         Returns, separated by NUL, its key, columns as JSON, path, and whether Spark must report the ends of batches.
@@ -212,22 +183,26 @@ class StreamSourceHandler:
             self._open[key] = _OpenSource(table=table, source=source)
         return joined((key, schema.json(), table.path, str(source.tracks).lower()))
 
-    def commit(self, key: str, end: str) -> None:
+    def prepare_for_available_now(self, key: str) -> None:
+        """Let the query end with the rows that the table has now."""
+        self._source(key).source.prepare_for_available_now()
+
+    def commit_batch(self, key: str, end: str) -> None:
         """Record that a batch is done. Raises `StreamedMetadataEvolvedError`."""
         self._source(key).source.commit(end)
 
-    def position(self, key: str, start: str | None, is_limited: bool) -> str | None:
+    def latest_offset(self, key: str, start: str | None, is_limited: bool) -> str | None:
         """The position at which the next batch ends; `start` itself if nothing is new."""
         return self._source(key).source.latest_offset(start, is_limited=is_limited)
 
-    def batch(self, key: str, start: str | None, end: str) -> Any:
+    def rows_of_batch(self, key: str, start: str | None, end: str) -> Any:
         """The plan of the rows of a batch."""
         opened = self._source(key)
         source = opened.source
         rows = batch_rows(opened.table, source.read_snapshot, source.batch(start, end), source.options)
         return rows._jdf.queryExecution().analyzed()
 
-    def metrics(self, key: str) -> str | None:
+    def stream_metrics(self, key: str) -> str | None:
         """The files and bytes not yet read, under the names of delta-spark's metrics."""
         outstanding = self._source(key).source.outstanding()
         if outstanding is None:
@@ -236,7 +211,7 @@ class StreamSourceHandler:
             {"numFilesOutstanding": str(outstanding.files), "numBytesOutstanding": str(outstanding.size_bytes)}
         )
 
-    def close(self, key: str) -> None:
+    def close_stream(self, key: str) -> None:
         """Close a source of a query that has ended."""
         with self._lock:
             self._open.pop(key, None)

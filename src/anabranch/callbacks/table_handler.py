@@ -16,7 +16,6 @@ from pyspark.sql.types import StructField, StructType
 
 from anabranch.callbacks.changes_from import changes_from
 from anabranch.callbacks.driver import Driver, joined, time_of_micros
-from anabranch.callbacks.resolved_commands import Command
 from anabranch.change_feed.feed_columns import feed_schema
 from anabranch.commands.definition.clustering import clustering_shown
 from anabranch.commands.describe.show_table import properties_of
@@ -42,7 +41,6 @@ from anabranch.schema.merging import visible_schema, visible_schema_json
 from anabranch.schema.paths import same_type
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes
-from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.gateway.jvm_classes import joined_map
 from anabranch.spark.session.catalog import SESSION_CATALOG, CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
@@ -80,7 +78,7 @@ class TableFacts:
 
 def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
     """The fields of a `delta.DeltaTable`, read from the JVM in one call."""
-    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = driver.delta.Tables.facts(
+    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = driver.delta.Tables.fields(
         table
     ).split("\0")
     options = dict(zip(rest[:-1:2], rest[1::2], strict=True))
@@ -119,7 +117,7 @@ def check_whole_table(facts: TableFacts, *, statement: str) -> None:
 
 def entry_of(driver: Driver, entry: Any, location: str) -> CatalogEntry:
     """The entry for a `CatalogTable` of the JVM."""
-    catalog, database, name, kind, _ = driver.delta.Tables.entryFacts(entry).split("\0")
+    catalog, database, name, kind, _ = driver.delta.Tables.entryFields(entry).split("\0")
     is_managed = kind == "MANAGED"
     return catalog_entry(catalog or SESSION_CATALOG, database, name, location=location, is_managed=is_managed)
 
@@ -132,45 +130,30 @@ class TableHandler:
         self._feeds: OrderedDict[str, DataFrame | DeltaError] = OrderedDict()
         self._lock = threading.Lock()
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {
-            "table": self.by_entry,
-            "table at": self.by_path,
-            "is there": self.check_path,
-            "table with suffix": self.with_suffix,
-            "versions quoted": with_versions_quoted,
-            "table of options": self.of_options,
-            "change feed": self.change_feed,
-            "changes asked": self.changes_from,
-            "changes": self.changes,
-            "check declared": self.check_declared,
-        }
+    quote_versions = staticmethod(with_versions_quoted)
 
-    def commands(self) -> dict[str, Command]:
-        return {}
-
-    def by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
+    def table_by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable`; None if the folder has no table."""
         table, travel, partitions = table_in_folder(
             self._driver.session(session), path, {}, _time_travel(version, micros)
         )
         if table.delta_log.snapshots.latest_or_none() is None:
             return None
-        return self.described(table, travel, options=_partition_options(partitions))
+        return self._described(table, travel, options=_partition_options(partitions))
 
-    def check_path(self, session: Any, path: str) -> None:
+    def check_table_by_path(self, session: Any, path: str) -> None:
         """Raises `NotADeltaTableError` if the folder has no table."""
         table, _, _ = table_in_folder(self._driver.session(session), path, {}, NEWEST)
         if table.delta_log.snapshots.latest_or_none() is None:
             raise _no_table(table)
 
-    def by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
+    def table_by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable` for an entry of the session's catalog."""
         own = self._driver.session(session)
         table = table_of_entry(own, entry_of(self._driver, entry, location))
-        return self.described(table, _time_travel(version, micros), entry=entry)
+        return self._described(table, _time_travel(version, micros), entry=entry)
 
-    def with_suffix(self, session: Any, name: str) -> str | None:
+    def time_travel_of_name(self, session: Any, name: str) -> str | None:
         """The plain name, `version` or `micros`, and number of a name such as `t@v3`, separated by NUL, or None."""
         plain, travel = split_time_travel(name)
         if travel.is_newest:
@@ -181,7 +164,7 @@ class TableHandler:
         text = f"CAST(unix_micros(TIMESTAMP'{travel.timestamp}') AS STRING)"
         return joined((plain, "micros", str(own.spark.sql(f"SELECT {text}").collect()[0][0])))
 
-    def of_options(self, session: Any, options: Any, schema: Any) -> Any:
+    def table_by_options(self, session: Any, options: Any, schema: Any) -> Any:
         """A `delta.DeltaTable` for the options of a reader or writer.
 
         None if there is no table yet but a schema, as for a write that creates the table.
@@ -207,9 +190,9 @@ class TableHandler:
                 raise InvalidOptionError(option="schema", value=str(schema.simpleString()), problem=problem)
             return self._feed_or_stream(table, values)
         storage = {key: value for key, value in values.items() if key.startswith(_STORAGE)}
-        return self.described(table, travel, options={**storage, **_partition_options(partitions)})
+        return self._described(table, travel, options={**storage, **_partition_options(partitions)})
 
-    def check_declared(self, session: Any, table: Any, declared: str) -> None:
+    def check_declared_schema(self, session: Any, table: Any, declared: str) -> None:
         """Raises `InvalidOptionError` if a reader declares another schema than the table's."""
         facts = facts_of(self._driver, self._driver.session(session), table)
         snapshot = snapshot_of(facts.table, TimeTravel(version=facts.version))
@@ -232,7 +215,7 @@ class TableHandler:
             return self._refused_feed(table_ref, refused)
         return self._table_of_feed(table_ref, frame, frame.schema, entry=table.catalogTable())
 
-    def changes(self, session: Any, table: Any) -> Any:
+    def rows_of_changes(self, session: Any, table: Any) -> Any:
         """The plan of the rows of a table of changes."""
         facts = facts_of(self._driver, self._driver.session(session), table)
         with self._lock:
@@ -241,7 +224,7 @@ class TableHandler:
             raise rows
         return rows._jdf.logicalPlan()
 
-    def described(
+    def _described(
         self,
         table: TableRef,
         travel: TimeTravel = NEWEST,

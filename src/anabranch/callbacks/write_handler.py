@@ -20,7 +20,6 @@ from anabranch.commands.write.write_options import ON, USING, MatchCondition, Wr
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
 from anabranch.schema.enforcement import WriteApi
-from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.gateway.jvm_classes import split_map
 
 _APPEND, _OVERWRITE, _DYNAMIC = "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"
@@ -29,27 +28,18 @@ PARTITIONING_OPTION, CLUSTERING_OPTION = "__partition_columns", "__clustering_co
 """Options in which Spark passes the columns of `partitionBy` and `clusterBy` to sources: lists of names, as JSON."""
 
 
-class WriteHandler:
-    """Writes rows."""
+class WriteHandler(StagingHandler):
+    """Writes rows, to tables and to staged tables."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._staging = StagingHandler(driver)
-
-    def callbacks(self) -> dict[str, Answer]:
-        return {"save": self.save, "default": self.default, **self._staging.callbacks()}
-
-    def commands(self) -> dict[str, Command]:
-        writes = {name: Command(run=self.run) for name in (_APPEND, _OVERWRITE, _DYNAMIC)}
-        return {**writes, "CreateTable": Command(run=self._staging.create_with_rows)}
-
-    def run(self, session: Any, plan: Any) -> Any:
+    def _write_rows(self, session: Any, plan: Any) -> Any:
         """A `V2WriteCommand`. Each execution computes its rows again, from the newest versions."""
         relation = plan.table()
-        facts = facts_of(self._driver, self._driver.session(session), self._driver.delta.Leaves.tableOf(relation))
+        facts = facts_of(
+            self._driver, self._driver.session(session), self._driver.delta.DeltaRelations.tableOf(relation)
+        )
         write = _facts_of(self._driver, plan)
         if STAGED_OPTION in facts.options:
-            self._staging.write_rows(facts.options[STAGED_OPTION], session, plan.query(), write.options)
+            self._write_staged_rows(facts.options[STAGED_OPTION], session, plan.query(), write.options)
             return self._driver.seq([])
         check_whole_table(facts, statement="INSERT")
         chosen = self._chosen(session, plan, facts, write)
@@ -79,7 +69,7 @@ class WriteHandler:
         lower = {key.lower(): value for key, value in values.items()}
         if kind == _DYNAMIC:
             return dataclasses.replace(options, dynamic_partition_overwrite=options.replace_where is None)
-        read = self._driver.delta.Inserts.replaceOn(plan)
+        read = self._driver.delta.ResolveInserts.replaceOn(plan)
         if read is not None:
             options = dataclasses.replace(options, replace_on_read=self._match(read))
         by_option = lower.get(_DYNAMIC_OPTION.lower(), "static").lower() == "dynamic"
@@ -103,7 +93,7 @@ class WriteHandler:
 
         return MatchCondition(column=self._driver.column(condition), exists=exists)
 
-    def default(self, session: Any, table: Any, column: str) -> Any:
+    def column_default(self, session: Any, table: Any, column: str) -> Any:
         """The expression for the keyword DEFAULT, if other rows of the INSERT have a value for that column.
 
         Raises `UnsupportedOperationError` for a column whose values the table generates, `UntrustedExpressionError`.
@@ -130,6 +120,9 @@ class WriteHandler:
             return StatementExecution(self._driver, session).frame(plan)
 
         save(own, new_rows, chosen.path, chosen)
+
+    write = Command(run=_write_rows)
+    create_with_rows = Command(run=StagingHandler._create_with_rows)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

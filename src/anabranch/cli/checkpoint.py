@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.cli.text_format import count, plain, size
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.log import VersionNotFoundError
 from anabranch.log.listing import list_log
 from anabranch.log.log_compaction import LogCompaction, write_log_compaction
 from anabranch.protocol.features import check_writable
@@ -83,7 +84,7 @@ class WrittenCompaction:
 def compact_log(snapshots: SnapshotCache, versions: str) -> WrittenCompaction:
     """Write a log compaction of the commits `FIRST..LAST`.
 
-    Raises `InvalidArgumentError`, `UnsupportedFeatureError`, `FileMissingError`, `StorageError`.
+    Raises `InvalidArgumentError`, `VersionNotFoundError`, `UnsupportedFeatureError`, `StorageError`.
     """
     first, _, last = versions.partition("..")
     if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
@@ -91,6 +92,12 @@ def compact_log(snapshots: SnapshotCache, versions: str) -> WrittenCompaction:
         raise InvalidArgumentError(argument="--log-compaction", value=versions, problem=problem)
     snapshot = snapshots.latest()
     check_writable(snapshot.protocol, table=snapshot.table_root)
+    latest = snapshot.version
+    commits = list_log(snapshots.store, first=0, upto=latest).commits
+    earliest = commits[0].version if commits else latest
+    for version in (int(first), int(last)):
+        if not earliest <= version <= latest:
+            raise VersionNotFoundError(table=snapshot.table_root, version=version, earliest=earliest, latest=latest)
     compaction = write_log_compaction(snapshots.store, first=int(first), last=int(last))
     return WrittenCompaction(table=snapshots.store.root, compaction=compaction)
 

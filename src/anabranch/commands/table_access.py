@@ -152,7 +152,7 @@ def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None
     storage = {key: value for key, value in (options or {}).items() if key.startswith(("fs.", "dfs."))}
     return TableRef(
         session=session,
-        delta_log=session.table(path, storage),
+        delta_log=session.delta_log(path, storage),
         path=session.qualified_path(path),
         storage=tuple(sorted(storage.items())),
     )
@@ -262,7 +262,7 @@ def table_of_entry(session: DeltaSession, entry: CatalogEntry) -> TableRef:
     assert entry.location is not None
     return TableRef(
         session=session,
-        delta_log=session.table(entry.location),
+        delta_log=session.delta_log(entry.location),
         path=session.qualified_path(entry.location),
         entry=entry,
     )

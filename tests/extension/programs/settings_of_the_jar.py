@@ -1,4 +1,4 @@
-"""Settings that ask for the jar, where there is no jar: the session works; with the jar, `enable` says what to
+"""Settings that name the jar, where there is no jar: the session works; with the jar, `enable` says what to
 remove."""
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def streams_write() -> None:
 
 
 def nested_values_have_ids() -> None:
-    """In any session: executors fetch what writes them."""
+    """Nested values have ids in any session: executors fetch what writes them."""
     compatible = "'delta.enableIcebergCompatV2' = 'true'"
     spark.sql(
         f"CREATE TABLE nested (id BIGINT, l ARRAY<STRUCT<m: MAP<STRING, INT>>>) USING delta TBLPROPERTIES ({compatible})"
@@ -179,7 +179,7 @@ def nested_values_have_ids() -> None:
 
 
 def ids_in(field: pa.Field) -> list[int]:
-    """Of the field and those below it."""
+    """The ids of the field and those below it."""
     kind = field.type
     below = [kind.key_field, kind.item_field] if pa.types.is_map(kind) else []
     if pa.types.is_list(kind):

@@ -11,10 +11,8 @@ from pyspark.sql import DataFrame
 from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.message_handlers import command_handlers, relation_handlers, row_change_handlers
 from anabranch.callbacks.message_handlers.received_message import MessageFields, ReceivedMessage, SparkMessages
-from anabranch.callbacks.resolved_commands import Command
 from anabranch.connect_messages.message_descriptor import COMMAND, RELATION
 from anabranch.errors.arguments import ClientMessageError
-from anabranch.spark.gateway.callback_endpoint import Answer
 
 RELATIONS: Mapping[str, Callable[[ReceivedMessage], DataFrame]] = {
     "Scan": relation_handlers.scan,
@@ -45,33 +43,27 @@ class MessageHandler:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def callbacks(self) -> dict[str, Answer]:
-        return {"message": self.execute, "refuse message": self.refuse}
-
-    def commands(self) -> dict[str, Command]:
-        return {}
-
-    def execute(self, session: Any, family: str, facts: str, reader: Any) -> Any:
+    def execute_message(self, session: Any, family: str, fields: str, reader: Any) -> Any:
         """Execute a relation or a command. Returns the plan of a relation. Raises as `DeltaTable`'s methods."""
-        fields = content_of(family, facts)
+        content = content_of(family, fields)
         spark_messages = SparkMessages(self._driver, session, reader)
-        message = ReceivedMessage(spark=self._driver.spark(session), fields=fields, spark_messages=spark_messages)
+        message = ReceivedMessage(spark=self._driver.spark(session), fields=content, spark_messages=spark_messages)
         if family == COMMAND:
-            return COMMANDS[fields.kind](message)
-        rows: Any = RELATIONS[fields.kind](message)
+            return COMMANDS[content.kind](message)
+        rows: Any = RELATIONS[content.kind](message)
         execution = rows._jdf.queryExecution()
         # Spark keeps plans for later executions, and the table of a scan may have other columns by then.
-        return execution.logical() if fields.kind == "Scan" else execution.commandExecuted()
+        return execution.logical() if content.kind == "Scan" else execution.commandExecuted()
 
-    def refuse(self, family: str, problem: str) -> NoReturn:
+    def refuse_message(self, family: str, problem: str) -> NoReturn:
         """Raises `ClientMessageError`."""
         raise ClientMessageError(kind=family, problem=problem)
 
 
-def content_of(family: str, facts: str) -> MessageFields:
+def content_of(family: str, fields: str) -> MessageFields:
     """The message in a relation or a command. Raises `ClientMessageError` for one that this release does not know."""
     handlers: Mapping[str, object] = RELATIONS if family == RELATION else COMMANDS
-    for kind, values in json.loads(facts).items():
+    for kind, values in json.loads(fields).items():
         if kind in handlers:
             return MessageFields(kind=kind, values=values)
     raise ClientMessageError(kind=family, problem="it holds nothing that this release handles")

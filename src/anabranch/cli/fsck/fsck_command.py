@@ -167,7 +167,7 @@ def _newest_state(log: LogFiles) -> tuple[TableState | None, list[Finding]]:
     actions = {"protocol": state.protocol, "metaData": state.metadata}
     missing = [name for name, action in actions.items() if action is None]
     if missing:
-        problem = f"Version {segment.version} holds no {' and no '.join(missing)} action, so it cannot be interpreted"
+        problem = f"Version {segment.version} holds no {' and no '.join(missing)} action, so it cannot be read"
         return None, [_state_finding(problem, segment.version)]
     return state, []
 

@@ -25,7 +25,7 @@ from anabranch.log.file_columns import adds_of_table
 from anabranch.protocol.actions import INSERTION_TIME, AddFile, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import RewriteRequest
-from anabranch.spark.gateway.answer_threads import as_part_of_answer
+from anabranch.spark.gateway.callback_threads import as_part_of_callback
 from anabranch.spark.rows.row_tracking import with_tracking
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.rows.deletion_vector_actions import removal
@@ -98,7 +98,7 @@ def _with_job_group(
     run: Callable[[], RewrittenBin] = inheritable_thread_target(table.session.spark)(
         lambda: rewrite(snapshot, plan, planned)
     )
-    return as_part_of_answer(table.session.spark, run)
+    return as_part_of_callback(table.session.spark, run)
 
 
 def compact_bin(table: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin, *, target: int) -> RewrittenBin:

@@ -1,6 +1,6 @@
 package delta.messages;
 
-import delta.Python;
+import delta.PythonCallbacks;
 import java.util.Optional;
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner;
 import org.apache.spark.sql.connect.plugin.CommandPlugin;
@@ -25,15 +25,16 @@ public final class MessagePlugin implements RelationPlugin, CommandPlugin {
   /** Null where the message is none of these. */
   private static Object handle(String family, byte[] extension, SparkConnectPlanner planner) {
     MessageReader reader = new MessageReader(planner);
-    String facts;
+    String fields;
     try {
       Any any = Any.parseFrom(extension);
       if (!MessageTypes.isAboutTables(any)) return null;
-      facts = reader.read(family, any);
+      fields = reader.read(family, any);
     } catch (InvalidProtocolBufferException error) {
-      return Python.ask("refuse message", new Object[] {family, String.valueOf(error.getMessage())});
+      PythonCallbacks.refuseMessage(family, String.valueOf(error.getMessage()));
+      return null;
     }
-    Object answer = Python.ask("message", new Object[] {planner.session(), family, facts, reader});
-    return answer == null ? Boolean.TRUE : answer;
+    Object plan = PythonCallbacks.executeMessage(planner.session(), family, fields, reader);
+    return plan == null ? Boolean.TRUE : plan;
   }
 }

@@ -75,8 +75,8 @@ public final class MessageReader {
     Map values = new LinkedHashMap();
     for (Iterator each = entries.iterator(); each.hasNext();) {
       Message entry = (Message) each.next();
-      Descriptors.Descriptor facts = entry.getDescriptorForType();
-      values.put(entry.getField(facts.findFieldByName("key")), entry.getField(facts.findFieldByName("value")));
+      Descriptors.Descriptor type = entry.getDescriptorForType();
+      values.put(entry.getField(type.findFieldByName("key")), entry.getField(type.findFieldByName("value")));
     }
     return values;
   }

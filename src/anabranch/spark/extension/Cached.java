@@ -31,7 +31,7 @@ public final class Cached {
       LogicalPlan kept = ((InMemoryRelation) leaves.apply(i)).cacheBuilder().logicalPlan();
       Seq sources = kept.collectLeaves();
       for (int k = 0; k < sources.size(); k++) {
-        DeltaTable table = Leaves.unversioned(sources.apply(k));
+        DeltaTable table = DeltaRelations.unversioned(sources.apply(k));
         if (table != null && table.path.equals(path)) return true;
       }
     }

@@ -7,7 +7,7 @@ import org.apache.logging.log4j.core.filter.AbstractFilter;
 
 /**
  * A filter for the log entries that Spark writes when a check of ours ends a task: up to 260 lines, with the text that Python parses.
- * Python raises a readable error with the same facts.
+ * Python raises a readable error in its place.
  */
 public final class CheckLogs extends AbstractFilter {
   private static final String MARK = "anabranch-check:";

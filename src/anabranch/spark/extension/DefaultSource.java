@@ -58,7 +58,7 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
   /** The table of the options. With a schema the caller may be about to create it, so it need not exist. */
   private static DeltaTable table(CaseInsensitiveStringMap options, StructType schema) {
     Object session = org.apache.spark.sql.classic.SparkSession.active();
-    DeltaTable table = (DeltaTable) Python.ask("table of options", new Object[] {session, options.asCaseSensitiveMap(), schema});
+    DeltaTable table = PythonCallbacks.tableByOptions(session, options.asCaseSensitiveMap(), schema);
     if (table == null) return new DeltaTable("delta", "", schema.json(), "", "", "", null, "", null);
     if (schema != null) table.declared = schema.json();
     return table;
@@ -66,7 +66,7 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
 
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map parameters, org.apache.spark.sql.Dataset rows) {
     Map options = scala.jdk.javaapi.CollectionConverters.asJava(parameters);
-    Python.ask("save", new Object[] {context.sparkSession(), mode.toString(), options, rows});
+    PythonCallbacks.save(context.sparkSession(), mode.toString(), options, rows);
     return new Saved(context);
   }
 
@@ -74,14 +74,14 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
   public scala.Tuple2 sourceSchema(SQLContext context, scala.Option schema, String name, scala.collection.immutable.Map parameters) {
     boolean isNamed = DeltaSink.taken(DeltaSink.path(parameters)) != null;
     String declared = isNamed || schema.isEmpty() || ((StructType) schema.get()).isEmpty() ? null : ((StructType) schema.get()).json();
-    Object columns = Python.ask("stream columns", new Object[] {context.sparkSession(), DeltaSink.options(parameters), declared});
-    return new scala.Tuple2(shortName(), DataType.fromJson((String) columns));
+    String columns = PythonCallbacks.streamColumns(context.sparkSession(), DeltaSink.options(parameters), declared);
+    return new scala.Tuple2(shortName(), DataType.fromJson(columns));
   }
 
   public Source createSource(
       SQLContext context, String checkpoint, scala.Option schema, String name, scala.collection.immutable.Map parameters) {
-    Object opened = Python.ask("open stream", new Object[] {context.sparkSession(), DeltaSink.options(parameters), checkpoint});
-    return new DeltaStream(context.sparkSession(), (String) opened);
+    String opened = PythonCallbacks.openStream(context.sparkSession(), DeltaSink.options(parameters), checkpoint);
+    return new DeltaStream(context.sparkSession(), opened);
   }
 
   public Sink createSink(SQLContext context, scala.collection.immutable.Map parameters, scala.collection.immutable.Seq partitions, OutputMode mode) {

@@ -19,7 +19,7 @@ public final class Definitions {
   private Definitions() {}
 
   /** The table's name as a list of parts, its columns, partition transforms and properties. */
-  public static String facts(Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
+  public static String json(Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
     Map definition = new LinkedHashMap();
     List name = new ArrayList(java.util.Arrays.asList(ident.namespace()));
     name.add(ident.name());
@@ -35,7 +35,7 @@ public final class Definitions {
   }
 
   /** The definition of a new table in Spark's older kind of statement: name, location, properties, options of the writer. */
-  public static String factsOf(CatalogTable table) {
+  public static String jsonOf(CatalogTable table) {
     Map definition = new LinkedHashMap();
     definition.put("database", table.identifier().database().isDefined() ? table.identifier().database().get() : null);
     definition.put("name", table.identifier().table());

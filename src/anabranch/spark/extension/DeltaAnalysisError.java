@@ -10,8 +10,8 @@ import scala.collection.immutable.Map$;
 public final class DeltaAnalysisError extends org.apache.spark.sql.AnalysisException {
   private final DeltaError error;
 
-  public DeltaAnalysisError(String condition, String sqlState, String message, int number, String facts) {
-    this(new DeltaError(condition, sqlState, message, number, facts));
+  public DeltaAnalysisError(String condition, String sqlState, String message, int number, String text) {
+    this(new DeltaError(condition, sqlState, message, number, text));
   }
 
   private DeltaAnalysisError(DeltaError error) {

@@ -35,14 +35,14 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
 
   private Table tableAt(Identifier ident, String version, Long time) throws NoSuchTableException {
     if (isPath(ident)) {
-      Table table = (Table) Python.ask("table at", new Object[] {session(), ident.name(), version, time});
+      Table table = PythonCallbacks.tableByPath(session(), ident.name(), version, time);
       if (table == null) throw new NoSuchTableException(ident);
       return table;
     }
     CatalogTable entry = Python.isOpen() ? deltaEntry(ident) : null;
     if (entry != null) {
       String location = new Path((java.net.URI) entry.storage().locationUri().get()).toString();
-      return (Table) Python.ask("table", new Object[] {session(), entry, location, version, time});
+      return PythonCallbacks.tableByEntry(session(), entry, location, version, time);
     }
     try {
       return version != null ? super.loadTable(ident, version) : time != null ? super.loadTable(ident, time.longValue()) : super.loadTable(ident);
@@ -75,7 +75,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   /** The table of `t@v3` or `t@20240131093000000`, if there is a table with the name before the sign. */
   private Table withSuffix(Identifier ident) throws NoSuchTableException {
     if (ident.name().indexOf('@') < 0) return null;
-    String parts = (String) Python.ask("table with suffix", new Object[] {session(), ident.name()});
+    String parts = PythonCallbacks.timeTravelOfName(session(), ident.name());
     if (parts == null) return null;
     String[] part = parts.split("\0", -1);
     Identifier plain = Identifier.of(ident.namespace(), part[0]);
@@ -134,8 +134,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     Table table = loadTable(ident);
     // By this message Spark recognizes that a catalog does not support it.
     if (!(table instanceof DeltaTable)) throw new UnsupportedOperationException(name() + " does not support Change Data Capture (CDC)");
-    DeltaTable feed = (DeltaTable) Python.ask("changes asked", new Object[] {session(), table, context});
-    return (CHANGES_RESULT) Changes.of(feed);
+    return (CHANGES_RESULT) DeltaChangelog.of(PythonCallbacks.changesFrom(session(), (DeltaTable) table, context));
   }
 
   /** REFRESH TABLE: cached rows of the table are read again, too. */
@@ -151,7 +150,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
 
   public boolean tableExists(Identifier ident) {
     if (!isPath(ident)) return super.tableExists(ident);
-    return Python.ask("table at", new Object[] {session(), ident.name(), null, null}) != null;
+    return PythonCallbacks.tableByPath(session(), ident.name(), null, null) != null;
   }
 
   /** The capabilities that Spark requires for some statements, if this version of Spark has them. */
@@ -181,8 +180,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
 
   private Table created(Identifier ident, Column[] columns, Transform[] partitions, Map properties, String checks) throws TableAlreadyExistsException, NoSuchNamespaceException {
     checkSchema(ident);
-    Object[] facts = new Object[] {session(), full(ident), columns, partitions, properties, checks};
-    Python.ask("create", facts);
+    PythonCallbacks.createTable(session(), full(ident), columns, partitions, properties, checks);
     return existing(ident);
   }
 
@@ -193,9 +191,9 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     boolean unsaid = properties.get("provider") == null;
     checkSchema(ident);
     if (unsaid ? !likeOurs : !isDelta(properties)) return createTable(ident, info);
-    Object[] facts = new Object[] {session(), full(ident), TableChanges.optionalValue(info, "columns"), TableChanges.optionalValue(info, "partitions"),
-        properties, likeOurs ? source : null};
-    Python.ask("create like", facts);
+    Column[] columns = (Column[]) TableChanges.optionalValue(info, "columns");
+    Transform[] partitions = (Transform[]) TableChanges.optionalValue(info, "partitions");
+    PythonCallbacks.createTableLike(session(), full(ident), columns, partitions, properties, likeOurs ? source : null);
     return existing(ident);
   }
 
@@ -217,7 +215,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   public Table alterTable(Identifier ident, TableChange[] changes) throws NoSuchTableException {
     Table table = loadTable(ident);
     if (!(table instanceof DeltaTable)) return super.alterTable(ident, changes);
-    Python.ask("alter", new Object[] {session(), table, TableChanges.json(changes)});
+    PythonCallbacks.alterTable(session(), table, TableChanges.json(changes));
     return existing(ident);
   }
 
@@ -241,7 +239,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     String[] namespace = to.namespace().length == 0 ? from.namespace() : to.namespace();
     String database = namespace[namespace.length - 1];
     if (!isPath(from) && tableExists(Identifier.of(new String[] {database}, to.name()))) throw new TableAlreadyExistsException(to);
-    Python.ask("rename", new Object[] {session(), parts(from), database, to.name()});
+    PythonCallbacks.renameTable(session(), parts(from), database, to.name());
   }
 
   public boolean dropTable(Identifier ident) {
@@ -254,7 +252,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
 
   /** Spark's own catalog would load the table first, but a table with a broken log can be dropped, too. */
   private boolean dropped(Identifier ident, boolean purge) {
-    Python.ask("drop", new Object[] {session(), parts(ident), Boolean.valueOf(purge)});
+    PythonCallbacks.dropTable(session(), parts(ident), purge);
     return true;
   }
 
@@ -270,8 +268,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     } catch (NoSuchNamespaceException missing) {
       org.apache.spark.unsafe.Platform.throwException(missing);
     }
-    Boolean saves = Boolean.valueOf(StagedWrites.isSaveAsTable());
-    return (StagedTable) Python.ask("stage", new Object[] {session(), how, full(ident), columns, partitions, properties, checks, saves});
+    return PythonCallbacks.stageTable(session(), how, full(ident), columns, partitions, properties, checks, StagedWrites.isSaveAsTable());
   }
 
   private StagedTable otherStaged(String how, Identifier ident, Column[] columns, Transform[] partitions, Map properties) {

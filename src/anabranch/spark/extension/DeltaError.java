@@ -5,7 +5,7 @@ package delta;
  * Among the exceptions that PySpark converts, this kind is neither caught nor copied by Spark.
  */
 public class DeltaError extends UnsupportedOperationException implements org.apache.spark.SparkThrowable {
-  private static final String FACTS = "anabranch";
+  private static final String TEXT = "anabranch";
   private static final int CAUSES_MAX = 100;
   private static final java.util.Set PASSING =
       java.util.Collections.synchronizedSet(java.util.Collections.newSetFromMap(new java.util.WeakHashMap()));
@@ -18,30 +18,30 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     this(condition, sqlState, message, number, null);
   }
 
-  /** @param facts the error as text, from which clients make it again, or null */
-  public DeltaError(String condition, String sqlState, String message, int number, String facts) {
+  /** @param text the error as text, from which clients make it again, or null */
+  public DeltaError(String condition, String sqlState, String message, int number, String text) {
     super(condition.isEmpty() ? message : "[" + condition + "] " + message + " SQLSTATE: " + sqlState);
     this.condition = condition.isEmpty() ? null : condition;
     this.sqlState = sqlState.isEmpty() ? null : sqlState;
     this.number = number;
-    this.parameters = facts == null ? java.util.Collections.emptyMap() : java.util.Collections.singletonMap(FACTS, facts);
+    this.parameters = text == null ? java.util.Collections.emptyMap() : java.util.Collections.singletonMap(TEXT, text);
   }
 
   /** The same, as delta-spark's exception of that name, if a server has such classes for its clients. */
-  public static DeltaError of(String name, String condition, String sqlState, String message, int number, String facts) {
+  public static DeltaError of(String name, String condition, String sqlState, String message, int number, String text) {
     try {
       Class errorClass = Class.forName("io.delta.exceptions." + name);
       if (DeltaError.class.isAssignableFrom(errorClass)) {
-        Object[] arguments = {condition, sqlState, message, Integer.valueOf(number), facts};
+        Object[] arguments = {condition, sqlState, message, Integer.valueOf(number), text};
         return (DeltaError) errorClass.getConstructors()[0].newInstance(arguments);
       }
     } catch (ReflectiveOperationException absent) {
       // No server, or no name of delta-spark's.
     }
-    return new DeltaError(condition, sqlState, message, number, facts);
+    return new DeltaError(condition, sqlState, message, number, text);
   }
 
-  /** The error of a session that has our classes while Python does not answer. */
+  /** The error of a session that has our classes while Python takes no calls. */
   public static DeltaError disabled() {
     return new DeltaError("ANABRANCH_NOT_ENABLED", "55000",
         "This session does not know Delta tables (any more). Call anabranch.enable(spark) and make the DataFrame again.", 0);
@@ -81,14 +81,14 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     return null;
   }
 
-  /** Remembers an error that ended an answer of Python's, and is thrown into Spark. */
+  /** Remembers an error that ended a callback, and is thrown into Spark. */
   static Throwable passing(Throwable error) {
     PASSING.add(error);
     return error;
   }
 
   /**
-   * Whether the error, not one of ours, ended an answer. Its stack trace is then shortened: all frames of an interruption are
+   * Whether the error, not one of ours, ended a callback. Its stack trace is then shortened: all frames of an interruption are
    * removed, else those from the first of Py4J's on, which repeat for each callback. When a stream stops, Spark matches their text
    * by a regular expression that needs several stack frames for each character.
    */

@@ -18,7 +18,7 @@ public class DeltaSink implements Sink {
   private final String partitions;
   private final String mode;
   /** The entry in the session's catalog, or null for a table by path. */
-  private final Object catalogTable;
+  private final CatalogTable catalogTable;
 
   /** Checks the options now, before the query starts. */
   public DeltaSink(Object session, scala.collection.immutable.Map parameters, scala.collection.immutable.Seq partitions, OutputMode mode) {
@@ -27,7 +27,7 @@ public class DeltaSink implements Sink {
     this.partitions = partitions.mkString("\0");
     this.mode = mode.toString();
     this.catalogTable = ofCatalog(taken(path));
-    Python.ask("open sink", new Object[] {session, this.options, this.partitions, this.mode, catalogTable});
+    PythonCallbacks.openSink(session, this.options, this.partitions, this.mode, catalogTable);
   }
 
   /** Remembers the table of a stream by name. Spark opens it as a stream by path, on the same thread. */
@@ -46,18 +46,18 @@ public class DeltaSink implements Sink {
   }
 
   /** The entry of the last stream by name on this thread, if its table is in that folder. */
-  static Object taken(String path) {
+  static CatalogTable taken(String path) {
     CatalogTable named = (CatalogTable) NAMED.get();
     NAMED.remove();
     return named != null && new org.apache.hadoop.fs.Path(named.location()).toString().equals(path) ? named : null;
   }
 
   /** Refuses a name without an entry in a catalog: after each batch Spark refreshes the table by its name. */
-  private static Object ofCatalog(Object named) {
+  private static CatalogTable ofCatalog(CatalogTable named) {
     if (named == null) return null;
-    TableIdentifier name = ((CatalogTable) named).identifier();
+    TableIdentifier name = named.identifier();
     boolean isPath = DeltaCatalog.isPath((String) name.database().get(), name.table());
-    if (isPath) Python.ask("refuse to stream by name", new Object[] {name.table()});
+    if (isPath) PythonCallbacks.refuseSinkByName(name.table());
     return named;
   }
 
@@ -75,8 +75,8 @@ public class DeltaSink implements Sink {
     org.apache.spark.sql.classic.Dataset batch = (org.apache.spark.sql.classic.Dataset) rows;
     QueryExecution execution = batch.queryExecution();
     Object plain = batch.sparkSession().internalCreateDataFrame(execution.toRdd(), batch.schema(), false);
-    Python.ask("add batch", new Object[] {batch.sparkSession(), options, partitions, mode, catalogTable, Long.valueOf(id), plain,
-        execution.optimizedPlan()});
+    PythonCallbacks.addBatch(
+        batch.sparkSession(), options, partitions, mode, catalogTable, id, plain, execution.optimizedPlan());
   }
 
   public String toString() {

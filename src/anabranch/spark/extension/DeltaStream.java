@@ -41,7 +41,7 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
   }
 
   public void prepareForTriggerAvailableNow() {
-    Python.ask("stream until now", new Object[] {key});
+    PythonCallbacks.prepareForAvailableNow(key);
   }
 
   /** The options decide how much a batch reads, in Python. Only whether Spark sets a limit matters, not which. */
@@ -50,8 +50,7 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
   }
 
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    Boolean isLimited = Boolean.valueOf(!(limit instanceof ReadAllAvailable));
-    String position = (String) Python.ask("stream position", new Object[] {key, start == null ? null : start.json(), isLimited});
+    String position = PythonCallbacks.latestOffset(key, start == null ? null : start.json(), !(limit instanceof ReadAllAvailable));
     return position == null ? null : new DeltaOffset(position);
   }
 
@@ -61,20 +60,20 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
 
   public org.apache.spark.sql.classic.Dataset getBatch(scala.Option start, V1_OFFSET end) {
     String from = start.isDefined() ? ((V1_OFFSET) start.get()).json() : null;
-    LogicalPlan rows = (LogicalPlan) Python.ask("stream batch", new Object[] {key, from, end.json()});
+    LogicalPlan rows = PythonCallbacks.rowsOfBatch(key, from, end.json());
     return org.apache.spark.sql.classic.Dataset.ofRows(
         (org.apache.spark.sql.classic.SparkSession) session, (LogicalPlan) rows.transformUp(new Streamed()));
   }
 
   /** Spark calls this when it plans the next batch. A stream with a schema log stops after a change of the columns. */
   public void commit(V1_OFFSET end) {
-    if (tracks) Python.ask("stream committed", new Object[] {key, end.json()});
+    if (tracks) PythonCallbacks.commitBatch(key, end.json());
   }
 
   /** Metrics under Delta's names, for `StreamingQueryProgress`. */
   public Map metrics(Optional latest) {
     Map metrics = new HashMap();
-    String text = (String) Python.ask("stream metrics", new Object[] {key});
+    String text = PythonCallbacks.streamMetrics(key);
     if (text == null) return metrics;
     String[] parts = text.split("\0", -1);
     for (int i = 0; i + 1 < parts.length; i += 2) metrics.put(parts[i], parts[i + 1]);
@@ -82,7 +81,7 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
   }
 
   public void stop() {
-    if (Python.isOpen()) Python.ask("close stream", new Object[] {key});
+    if (Python.isOpen()) PythonCallbacks.closeStream(key);
   }
 
   public String toString() {
@@ -96,7 +95,7 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
-      return isDefinedAt(node) ? Leaves.streamed((LogicalRelation) node) : otherwise.apply(node);
+      return isDefinedAt(node) ? DeltaRelations.streamed((LogicalRelation) node) : otherwise.apply(node);
     }
   }
 }

@@ -29,7 +29,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * A table for Spark's analyzer, with its columns at the time when it was looked up. The version to read is chosen when a query
- * runs (Versions), unless the user named one. A rule (Resolve) replaces reads and writes of it.
+ * runs (ChooseVersions), unless the user named one. A rule (ResolveDeltaTables) replaces reads and writes of it.
  */
 public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite, StagedTable, V2TableWithV1Fallback {
   public final String name;
@@ -96,11 +96,10 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
 
   /** The catalog entry, from which `toTable` and `readStream.table` take format and location. For a path one is made. */
   public CatalogTable v1Table() {
-    Object entry = catalogTable;
-    Object session = org.apache.spark.sql.classic.SparkSession.active();
-    if (entry == null) entry = Python.ask("entry of path", new Object[] {session, this});
-    DeltaSink.name((CatalogTable) entry);
-    return (CatalogTable) entry;
+    CatalogTable entry = (CatalogTable) catalogTable;
+    if (entry == null) entry = PythonCallbacks.entryOfPath(org.apache.spark.sql.classic.SparkSession.active(), this);
+    DeltaSink.name(entry);
+    return entry;
   }
 
   /** Whether its rows are changes of a table. */
@@ -166,7 +165,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new NoScan(schema);
+    return new EmptyScan(schema);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
@@ -174,7 +173,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   }
 
   public boolean truncateTable() {
-    Python.ask("truncate", new Object[] {org.apache.spark.sql.classic.SparkSession.active(), this});
+    PythonCallbacks.truncateTable(org.apache.spark.sql.classic.SparkSession.active(), this);
     return true;
   }
 
@@ -184,11 +183,11 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   }
 
   public void commitStagedChanges() {
-    Python.ask("commit staged", new Object[] {org.apache.spark.sql.classic.SparkSession.active(), options.get("anabranch.staged")});
+    PythonCallbacks.commitStagedTable(org.apache.spark.sql.classic.SparkSession.active(), (String) options.get("anabranch.staged"));
   }
 
   public void abortStagedChanges() {
-    Python.ask("abort staged", new Object[] {options.get("anabranch.staged")});
+    PythonCallbacks.abortStagedTable((String) options.get("anabranch.staged"));
   }
 
   /** Equal tables have the same rows. */

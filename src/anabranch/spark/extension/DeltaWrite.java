@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.sources.InsertableRelation;
 
-/** The write that Spark's planner needs for a table. `Resolve` turns writes into commands first, except one within another command, as in CREATE FLOW. */
+/** The write that Spark's planner needs for a table. `ResolveDeltaTables` turns writes into commands first, except one within another command, as in CREATE FLOW. */
 public class DeltaWrite implements WriteBuilder, SupportsOverwrite, SupportsDynamicOverwrite, V1Write, InsertableRelation {
   private final DeltaTable table;
   private final LogicalWriteInfo info;

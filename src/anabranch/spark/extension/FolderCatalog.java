@@ -69,7 +69,7 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
     boolean isRoot = ident.namespace().length == 1 && ident.namespace()[0].isEmpty();
     String[] namespace = isRoot ? defaultNamespace() : ident.namespace();
     String fullName = full(Identifier.of(namespace, ident.name()));
-    String location = (String) Python.ask("folder of table", new Object[] {session(), fullName});
+    String location = PythonCallbacks.folderOfTable(session(), fullName);
     if (location == null) return null;
     TableIdentifier named = new TableIdentifier(
         ident.name(), scala.Option.apply(namespace.length == 0 ? "" : namespace[0]), scala.Option.apply(name));
@@ -107,7 +107,7 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
 
   public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
     if (!namespaceExists(namespace)) throw new NoSuchNamespaceException(namespace);
-    String[] names = parts((String) Python.ask("folder tables", new Object[] {session(), full(namespace)}));
+    String[] names = parts(PythonCallbacks.tablesInFolder(session(), full(namespace)));
     Identifier[] identifiers = new Identifier[names.length];
     for (int i = 0; i < identifiers.length; i++) identifiers[i] = Identifier.of(namespace, names[i]);
     return identifiers;
@@ -163,12 +163,12 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
   }
 
   private static RuntimeException refused(String what, String name) {
-    Python.ask("refuse in folders", new Object[] {what, name});
+    PythonCallbacks.refuseInFolders(what, name);
     return new IllegalStateException(what);
   }
 
   public String[][] listNamespaces() {
-    String[] names = parts((String) Python.ask("folder schemas", new Object[] {session(), name}));
+    String[] names = parts(PythonCallbacks.schemasInFolder(session(), name));
     String[][] namespaces = new String[names.length][];
     for (int i = 0; i < namespaces.length; i++) namespaces[i] = new String[] {names[i]};
     return namespaces;
@@ -185,7 +185,7 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
   }
 
   private String location(String[] namespace) {
-    return (String) Python.ask("folder of schema", new Object[] {session(), full(namespace)});
+    return PythonCallbacks.folderOfSchema(session(), full(namespace));
   }
 
   public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
@@ -202,7 +202,7 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
     Map properties = new HashMap(metadata);
     properties.remove("owner");
     if (!properties.isEmpty()) throw refused("schema", full(namespace) + '\0' + properties.keySet().iterator().next());
-    Python.ask("create folder schema", new Object[] {session(), full(namespace)});
+    PythonCallbacks.createFolderSchema(session(), full(namespace));
   }
 
   public void alterNamespace(String[] namespace, NamespaceChange[] changes) throws NoSuchNamespaceException {
@@ -212,8 +212,7 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
 
   public boolean dropNamespace(String[] namespace, boolean cascade) throws NoSuchNamespaceException, NonEmptyNamespaceException {
     if (!namespaceExists(namespace)) throw new NoSuchNamespaceException(namespace);
-    Object done = Python.ask("drop folder schema", new Object[] {session(), full(namespace), Boolean.valueOf(cascade)});
-    if (Boolean.FALSE.equals(done)) throw new NonEmptyNamespaceException(namespace);
+    if (!PythonCallbacks.dropFolderSchema(session(), full(namespace), cascade)) throw new NonEmptyNamespaceException(namespace);
     return true;
   }
 

@@ -7,9 +7,9 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 public final class Json {
   private Json() {}
 
-  public static String text(Object facts) {
+  public static String text(Object value) {
     try {
-      return new ObjectMapper().writeValueAsString(facts);
+      return new ObjectMapper().writeValueAsString(value);
     } catch (JsonProcessingException error) {
       throw new IllegalStateException(error);
     }

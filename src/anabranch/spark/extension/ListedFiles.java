@@ -129,7 +129,7 @@ public final class ListedFiles implements FileIndex {
   /**
    * Sets the reader, before the first use.
    *
-   * @param reader answers ("prune", filters) with one byte for each file, or null for all, and ("hidden", ids) with the hidden
+   * @param reader returns for ("prune", filters) one byte for each file, or null for all, and for ("hidden", ids) the hidden
    *     rows of those files; a Throwable is thrown
    */
   public ListedFiles readBy(BiFunction reader) {
@@ -140,9 +140,9 @@ public final class ListedFiles implements FileIndex {
   public scala.collection.immutable.Seq listFiles(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
     boolean[] kept = inPartitions(partitionFilters);
-    byte[] wanted = ask("prune", question(partitionFilters, dataFilters));
+    byte[] wanted = call("prune", joined(partitionFilters, dataFilters));
     if (wanted != null && wanted.length != kept.length) {
-      throw new IllegalStateException("expected an answer for " + kept.length + " files, got " + wanted.length);
+      throw new IllegalStateException("expected a byte for each of " + kept.length + " files, got " + wanted.length);
     }
     for (int i = 0; i < kept.length; i++) kept[i] = kept[i] && (wanted == null || wanted[i] != 0);
     byte[][] hiddenRows = withHiddenRows ? hiddenRows(kept) : new byte[kept.length][];
@@ -247,26 +247,26 @@ public final class ListedFiles implements FileIndex {
     ByteBuffer ids = ByteBuffer.allocate(4 * count).order(ByteOrder.LITTLE_ENDIAN);
     for (int n = 0; n < count; n++) ids.putInt(unknown[n]);
     // The lengths for all files, then the contents, one after the other.
-    ByteBuffer answer = ByteBuffer.wrap(ask("hidden", ids.array())).order(ByteOrder.LITTLE_ENDIAN);
+    ByteBuffer rows = ByteBuffer.wrap(call("hidden", ids.array())).order(ByteOrder.LITTLE_ENDIAN);
     int[] lengths = new int[count];
-    for (int n = 0; n < count; n++) lengths[n] = answer.getInt();
+    for (int n = 0; n < count; n++) lengths[n] = rows.getInt();
     for (int n = 0; n < count; n++) {
       byte[] content = new byte[lengths[n]];
-      answer.get(content);
+      rows.get(content);
       hidden[unknown[n]] = content;
       files.hiddenRows[unknown[n]] = new SoftReference(content);
     }
     return hidden;
   }
 
-  private byte[] ask(String question, Object detail) {
-    Object answer = Python.call(reader, question, detail);
-    if (answer instanceof Throwable) org.apache.spark.unsafe.Platform.throwException((Throwable) answer);
-    return (byte[]) answer;
+  private byte[] call(String method, Object argument) {
+    Object result = Python.apply(reader, method, argument);
+    if (result instanceof Throwable) org.apache.spark.unsafe.Platform.throwException((Throwable) result);
+    return (byte[]) result;
   }
 
   /** Each filter as JSON, or empty without one, with NUL at its end. */
-  private static String question(
+  private static String joined(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
     StringBuilder parts = new StringBuilder();
     append(parts, partitionFilters);

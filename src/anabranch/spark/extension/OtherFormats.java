@@ -66,7 +66,7 @@ public final class OtherFormats implements ExternalCatalogEventListener {
   }
 
   private static void refuse(Object session, String how, String database, String name, String format) {
-    Python.ask("refuse other format", new Object[] {session, how, database, name, format});
+    PythonCallbacks.refuseOtherFormat(session, how, database, name, format);
   }
 
   private static boolean isOurs(Object session, TableIdentifier name) {
@@ -93,8 +93,8 @@ public final class OtherFormats implements ExternalCatalogEventListener {
       FileSystem files = folder.getFileSystem(((org.apache.spark.sql.classic.SparkSession) session).sessionState().newHadoopConf());
       for (int i = 0; i < FOLDERS_UP_MAX; i++) {
         if (files.exists(new Path(folder, "_delta_log"))) {
-          Boolean deletes = Boolean.valueOf(i == 0 && write.mode() == SaveMode.Overwrite && write.staticPartitions().isEmpty());
-          Python.ask("files into table", new Object[] {session, folder.toString(), write.fileFormat().toString(), deletes});
+          boolean deletes = i == 0 && write.mode() == SaveMode.Overwrite && write.staticPartitions().isEmpty();
+          PythonCallbacks.warnOfOtherFiles(folder.toString(), write.fileFormat().toString(), deletes);
           return;
         }
         if (folder.getParent() == null || folder.getName().indexOf('=') < 0) return;
@@ -123,7 +123,6 @@ public final class OtherFormats implements ExternalCatalogEventListener {
     DropTablePreEvent drop = (DropTablePreEvent) event;
     if (!catalog.tableExists(drop.database(), drop.name())) return;
     if (!isOurs(catalog.getTable(drop.database(), drop.name()))) return;
-    Python.ask("replaced by other format", new Object[] {
-        org.apache.spark.sql.classic.SparkSession.active(), drop.database(), drop.name()});
+    PythonCallbacks.warnOfOtherFormat(org.apache.spark.sql.classic.SparkSession.active(), drop.database(), drop.name());
   }
 }

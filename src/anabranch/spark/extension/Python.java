@@ -9,36 +9,36 @@ import java.util.function.BiFunction;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * All calls to Python go through here: a question and its facts. An answer that is a Throwable is thrown.
+ * The way of all callbacks to Python: see PythonCallbacks for their names. A result that is a Throwable is thrown.
  *
- * A thread that runs a call of Python's has a connection, on which the question is sent back. Other threads of the JVM
- * (streams, servers) get a connection for the question, closed after it: Py4J would keep a thread and a socket for each.
+ * A thread that runs a call of Python's has a connection, on which the callback is sent. Other threads of the JVM
+ * (streams, servers) get a connection for the callback, closed after it: Py4J would keep a thread and a socket for each.
  */
 public final class Python {
-  private static final int FACTS_MAX = 8;
-  public static volatile scala.Function10 endpoint;
+  private static final int ARGUMENTS_MAX = 8;
+  private static volatile scala.Function10 endpoint;
   private static volatile py4j.PythonClient client;
 
   private Python() {}
 
   /**
-   * Sets the object of Python's that answers, and the token that callers need. PySpark sets none for calls of the JVM, so that any
+   * Sets the object of Python's that receives callbacks, and the token that callers need. PySpark sets none for calls of the JVM, so that any
    * program on the machine could call Python.
    */
-  public static void open(scala.Function10 answers, String token) throws Exception {
+  public static void open(scala.Function10 receiver, String token) throws Exception {
     Field field = py4j.CallbackClient.class.getDeclaredField("authToken");
     field.setAccessible(true);
-    field.set(clientOf(answers), token);
-    endpoint = answers;
+    field.set(clientOf(receiver), token);
+    endpoint = receiver;
     CheckLogs.begin();
   }
 
-  /** Calls an object of Python's. */
-  public static Object call(BiFunction object, Object first, Object second) {
-    py4j.PythonClient calls = clientOf(object);
+  /** Calls a function of Python's that is no callback: it has a proxy of its own. */
+  public static Object apply(BiFunction function, Object first, Object second) {
+    py4j.PythonClient calls = clientOf(function);
     boolean connected = calls.getPerThreadConnection() != null;
     try {
-      return object.apply(first, second);
+      return function.apply(first, second);
     } finally {
       if (!connected) disconnect(calls);
     }
@@ -68,27 +68,39 @@ public final class Python {
     return endpoint != null;
   }
 
-  public static Object ask(String question, Object[] facts) {
-    scala.Function10 answers = endpoint;
-    if (answers == null) throw DeltaError.disabled();
-    Object[] arguments = java.util.Arrays.copyOf(facts, FACTS_MAX);
-    py4j.PythonClient calls = clientOf(answers);
+  /** The result of a callback. `name` is that of a handler and of its function, as in `TableHandler.table_by_path`. */
+  static Object call(String name, Object... arguments) {
+    return returned(result(name, arguments));
+  }
+
+  /** The same for a callback of a Java proxy, which would wrap an AnalysisException: its interface does not declare that one. */
+  static Object callFromProxy(String name, Object... arguments) {
+    Object result = result(name, arguments);
+    return returned(result instanceof DeltaAnalysisError ? ((DeltaAnalysisError) result).unchecked() : result);
+  }
+
+  private static Object returned(Object result) {
+    if (result instanceof Throwable) Platform.throwException(DeltaError.passing((Throwable) result));
+    return result;
+  }
+
+  private static Object result(String name, Object[] arguments) {
+    scala.Function10 receiver = endpoint;
+    if (receiver == null) throw DeltaError.disabled();
+    Object[] all = java.util.Arrays.copyOf(arguments, ARGUMENTS_MAX);
+    py4j.PythonClient calls = clientOf(receiver);
     boolean connected = calls.getPerThreadConnection() != null;
     String description = JobDescriptions.current();
-    Object answer;
     try {
       // Separate arguments: for an array Python would call the JVM for each item, and for its length each time.
-      answer = answers.apply(question, Integer.valueOf(facts.length), arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5],
-          arguments[6], arguments[7]);
+      return receiver.apply(name, Integer.valueOf(arguments.length), all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7]);
     } finally {
       JobDescriptions.restore(description);
       if (!connected) disconnect(calls);
     }
-    if (answer instanceof Throwable) Platform.throwException(DeltaError.passing((Throwable) answer));
-    return answer;
   }
 
-  /** Py4J keeps connections that the JVM opened, with their buffers: one for the question, and one for each nested question. */
+  /** Py4J keeps connections that the JVM opened, with their buffers: one for the callback, and one for each callback inside it. */
   private static void forget(py4j.PythonClient calls, Object connection) {
     try {
       Lock lock = (Lock) kept("lock").get(calls);

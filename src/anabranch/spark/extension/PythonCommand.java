@@ -10,20 +10,21 @@ import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
-/** A statement that Python runs, with the analysed plan (or the text) as its facts. A command like Spark's own, so EXPLAIN does not run it. */
+/** A statement that Python runs: the analysed plan, or the text with its parameters. A command like Spark's own, so EXPLAIN does not run it. */
 public class PythonCommand extends LogicalPlan implements org.apache.spark.sql.execution.command.LeafRunnableCommand {
-  private final String what;
-  private final Object facts;
+  private final String node;
+  private final Object statement;
   private final Seq output;
 
-  public PythonCommand(String what, Object facts, Seq output) {
-    this.what = what;
-    this.facts = facts;
+  /** @param node the name of the plan's node */
+  public PythonCommand(String node, Object statement, Seq output) {
+    this.node = node;
+    this.statement = statement;
     this.output = output;
   }
 
   public Seq run(SparkSession session) {
-    return (Seq) Python.ask("run", new Object[] {session, what, facts});
+    return PythonCallbacks.runCommand(session, node, statement);
   }
 
   public Seq output() {
@@ -37,11 +38,11 @@ public class PythonCommand extends LogicalPlan implements org.apache.spark.sql.e
 
   /** The statement, which EXPLAIN shows. */
   public Seq innerChildren() {
-    return facts instanceof LogicalPlan ? (Seq) Nil$.MODULE$.$colon$colon(facts) : (Seq) Nil$.MODULE$;
+    return statement instanceof LogicalPlan ? (Seq) Nil$.MODULE$.$colon$colon(statement) : (Seq) Nil$.MODULE$;
   }
 
   public scala.collection.Iterator stringArgs() {
-    return facts instanceof LogicalPlan ? scala.collection.Iterator$.MODULE$.empty() : productIterator();
+    return statement instanceof LogicalPlan ? scala.collection.Iterator$.MODULE$.empty() : productIterator();
   }
 
   public TreeNode mapChildren(scala.Function1 f) {
@@ -76,7 +77,7 @@ public class PythonCommand extends LogicalPlan implements org.apache.spark.sql.e
   }
 
   public Object productElement(int i) {
-    return i == 0 ? (Object) what : i == 1 ? facts : (Object) output;
+    return i == 0 ? (Object) node : i == 1 ? statement : (Object) output;
   }
 
   public boolean canEqual(Object other) {

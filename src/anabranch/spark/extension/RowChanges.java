@@ -44,7 +44,7 @@ public final class RowChanges {
   /** The table that a statement changes. */
   public static DeltaTable table(LogicalPlan statement) {
     LogicalPlan leaf = leaf(statement);
-    return Leaves.isTable(leaf) ? Leaves.tableOf(leaf) : Leaves.unversioned(leaf);
+    return DeltaRelations.isTable(leaf) ? DeltaRelations.tableOf(leaf) : DeltaRelations.unversioned(leaf);
   }
 
   /** The statement's attributes for the columns of that table. */
@@ -96,7 +96,7 @@ public final class RowChanges {
     if (!rows.resolved() || !namesMetadata(statement)) return;
     for (int i = 0; i < rows.output().size(); i++)
       if (METADATA.equalsIgnoreCase(((Attribute) rows.output().apply(i)).name())) return;
-    Python.ask("refuse metadata", new Object[] {of});
+    PythonCallbacks.refuseMetadataColumn(of);
   }
 
   /** How often the statement may run again after a conflict, as text; null if its caller did not set it. */
@@ -118,27 +118,27 @@ public final class RowChanges {
     if (refused.isEmpty()) return statement;
     StringBuilder sql = new StringBuilder();
     for (int i = 0; i < refused.size(); i++) sql.append(i == 0 ? "" : ", ").append(((Expression) refused.apply(i)).sql());
-    Map facts = new HashMap();
-    facts.put("operator", statement.nodeName());
-    facts.put("invalidExprSqls", sql.toString());
-    Platform.throwException(new AnalysisException("UNSUPPORTED_EXPR_FOR_OPERATOR", Plans.scalaMap(facts)));
+    Map parameters = new HashMap();
+    parameters.put("operator", statement.nodeName());
+    parameters.put("invalidExprSqls", sql.toString());
+    Platform.throwException(new AnalysisException("UNSUPPORTED_EXPR_FOR_OPERATOR", Plans.scalaMap(parameters)));
     return null;
   }
 
   /** The statement with the current time instead of clock functions, and with a version for each table that it reads. */
   public static LogicalPlan atOnce(Object session, LogicalPlan statement, Long number) {
     LogicalPlan still = ComputeCurrentTime$.MODULE$.apply(statement);
-    return (LogicalPlan) still.transformUpWithSubqueries(new Versions.Choose(session, number, leaf(still)));
+    return (LogicalPlan) still.transformUpWithSubqueries(new ChooseVersions.Choose(session, number, leaf(still)));
   }
 
   /**
    * The clauses as JSON. An UPDATE or a DELETE has one, "matched". `keys` are the assigned columns: the path of a column or field, or
    * the text of any other expression.
    */
-  public static String facts(LogicalPlan statement) {
+  public static String json(LogicalPlan statement) {
     List descriptions = new ArrayList();
     List clauses = clauses(statement);
-    for (int i = 0; i < clauses.size(); i++) descriptions.add(((Clause) clauses.get(i)).facts());
+    for (int i = 0; i < clauses.size(); i++) descriptions.add(((Clause) clauses.get(i)).description());
     return Json.text(descriptions);
   }
 
@@ -211,19 +211,19 @@ public final class RowChanges {
       this.assignments = assignments == null || isStar ? (Seq) Nil$.MODULE$ : assignments;
     }
 
-    Map facts() {
-      Map facts = new HashMap();
+    Map description() {
+      Map description = new HashMap();
       List keys = new ArrayList();
       for (int i = 0; i < assignments.size(); i++) {
         Assignment assignment = (Assignment) assignments.apply(i);
         List path = new ArrayList();
         keys.add(adds(assignment.key(), path) ? (Object) path : assignment.key().sql());
       }
-      facts.put("match", match);
-      facts.put("action", action);
-      facts.put("star", Boolean.valueOf(isStar));
-      facts.put("keys", keys);
-      return facts;
+      description.put("match", match);
+      description.put("action", action);
+      description.put("star", Boolean.valueOf(isStar));
+      description.put("keys", keys);
+      return description;
     }
 
     /** Adds the names of the path to a column or field. False for others, such as an element of an array. */

@@ -64,22 +64,22 @@ public final class Sessions {
     state.analyzer();
     if (!hasOurs(extensions)) {
       // Spark makes optimizer rules again for each plan, so these also apply to running sessions.
-      extensions.injectOptimizerRule(new LaterSessions("versions"));
-      extensions.injectHintResolutionRule(new LaterSessions("paths"));
-      extensions.injectHintResolutionRule(new LaterSessions("inserts"));
-      extensions.injectHintResolutionRule(new LaterSessions("keywords"));
-      extensions.injectResolutionRule(new LaterSessions("resolve"));
-      extensions.injectParser(new LaterParsers(statements));
+      extensions.injectOptimizerRule(new RuleBuilder("versions"));
+      extensions.injectHintResolutionRule(new RuleBuilder("paths"));
+      extensions.injectHintResolutionRule(new RuleBuilder("inserts"));
+      extensions.injectHintResolutionRule(new RuleBuilder("keywords"));
+      extensions.injectResolutionRule(new RuleBuilder("resolve"));
+      extensions.injectParser(new ParserBuilder(statements));
       String[] names = functions.split("\0");
       for (int i = 0; i < names.length; i++) extensions.injectTableFunction(new TableFunction(names[i]).injected());
       // Later sessions start with the settings of the application.
       APPLICATIONS.put(extensions, session.sparkContext().conf().get(CATALOG_KEY, null));
       session.sparkContext().conf().set(CATALOG_KEY, CATALOG);
     }
-    if (!isOurs(state.sqlParser())) putParser(state, Parse.around(state.sqlParser(), statements));
+    if (!isOurs(state.sqlParser())) putParser(state, DeltaParser.around(state.sqlParser(), statements));
     // After Spark's rules that resolve tables of other formats, so that the source of a MERGE is resolved before ours.
-    addRules(state, RULES, new Object[] {new Resolve(session)}, "ResolveSessionCatalog");
-    addRules(state, FIRST_RULES, new Object[] {new PathsAreTables(session), new Inserts(session), new Keywords(session)}, null);
+    addRules(state, RULES, new Object[] {new ResolveDeltaTables(session)}, "ResolveSessionCatalog");
+    addRules(state, FIRST_RULES, new Object[] {new ResolveTablePaths(session), new ResolveInserts(session), new ResolveUpdateDefaults(session)}, null);
     extensions.registerTableFunctions(state.tableFunctionRegistry());
     OtherFormats.watch(session);
     String set = session.conf().get(CATALOG_KEY, null);
@@ -124,7 +124,7 @@ public final class Sessions {
   public static synchronized void disable(org.apache.spark.sql.classic.SparkSession session) throws Exception {
     Object[] before = (Object[]) BEFORE.remove(session);
     SessionState state = session.sessionState();
-    if (isOurs(state.sqlParser())) putParser(state, ((Parse) Proxy.getInvocationHandler(state.sqlParser())).spark);
+    if (isOurs(state.sqlParser())) putParser(state, ((DeltaParser) Proxy.getInvocationHandler(state.sqlParser())).spark);
     removeRules(state, RULES);
     removeRules(state, FIRST_RULES);
     removeFunctions(state);
@@ -223,7 +223,7 @@ public final class Sessions {
   private static boolean isOurs(ParserInterface parser) {
     if (!Proxy.isProxyClass(parser.getClass())) return false;
     InvocationHandler handler = Proxy.getInvocationHandler(parser);
-    return handler instanceof Parse;
+    return handler instanceof DeltaParser;
   }
 
   private static Object get(Object thing, String name) throws Exception {

@@ -24,7 +24,7 @@ public final class Statements {
     if (plan instanceof InsertIntoDir) return writesOurFormat((InsertIntoDir) plan);
     // Python refuses a constraint for a view: Spark would look for the view's files in its catalog.
     LogicalPlan checked = checked(plan);
-    if (checked != null && Leaves.unversioned(checked) != null) return true;
+    if (checked != null && DeltaRelations.unversioned(checked) != null) return true;
     boolean alters = plan instanceof AlterColumns;
     if (!alters && !NAMES.contains(plan.nodeName())) return false;
     if (tableOf(plan) == null) return false;

@@ -33,69 +33,69 @@ public final class TableChanges {
   public static String constraints(Object[] constraints) {
     List descriptions = new ArrayList();
     for (int i = 0; i < constraints.length; i++) {
-      Map facts = new LinkedHashMap();
-      describeConstraint(constraints[i], facts);
-      descriptions.add(facts);
+      Map description = new LinkedHashMap();
+      describeConstraint(constraints[i], description);
+      descriptions.add(description);
     }
     return Json.text(descriptions);
   }
 
   private static Map described(TableChange change) {
-    Map facts = new LinkedHashMap();
-    facts.put("kind", change.getClass().getSimpleName());
+    Map description = new LinkedHashMap();
+    description.put("kind", change.getClass().getSimpleName());
     if (change instanceof TableChange.ColumnChange) {
-      facts.put("path", Arrays.asList(((TableChange.ColumnChange) change).fieldNames()));
-      describeColumn(change, facts);
+      description.put("path", Arrays.asList(((TableChange.ColumnChange) change).fieldNames()));
+      describeColumn(change, description);
     } else if (change instanceof TableChange.SetProperty) {
-      facts.put("name", ((TableChange.SetProperty) change).property());
-      facts.put("value", ((TableChange.SetProperty) change).value());
+      description.put("name", ((TableChange.SetProperty) change).property());
+      description.put("value", ((TableChange.SetProperty) change).value());
     } else if (change instanceof TableChange.RemoveProperty) {
-      facts.put("name", ((TableChange.RemoveProperty) change).property());
+      description.put("name", ((TableChange.RemoveProperty) change).property());
     } else if (change instanceof TableChange.ClusterBy) {
-      facts.put("columns", paths(((TableChange.ClusterBy) change).clusteringColumns()));
+      description.put("columns", paths(((TableChange.ClusterBy) change).clusteringColumns()));
     } else {
       Object constraint = optionalValue(change, "constraint");
       if (constraint != null) {
-        describeConstraint(constraint, facts);
+        describeConstraint(constraint, description);
       } else {
-        facts.put("name", optionalValue(change, "name"));
-        facts.put("ifExists", optionalValue(change, "ifExists"));
+        description.put("name", optionalValue(change, "name"));
+        description.put("ifExists", optionalValue(change, "ifExists"));
       }
     }
-    return facts;
+    return description;
   }
 
-  private static void describeColumn(TableChange change, Map facts) {
+  private static void describeColumn(TableChange change, Map description) {
     if (change instanceof TableChange.AddColumn) {
       TableChange.AddColumn added = (TableChange.AddColumn) change;
-      facts.put("type", json(added.dataType()));
-      facts.put("nullable", Boolean.valueOf(added.isNullable()));
-      facts.put("comment", added.comment());
-      facts.put("position", positionOf(added.position()));
+      description.put("type", json(added.dataType()));
+      description.put("nullable", Boolean.valueOf(added.isNullable()));
+      description.put("comment", added.comment());
+      description.put("position", positionOf(added.position()));
       ColumnDefaultValue value = added.defaultValue();
-      facts.put("default", value == null ? null : optionalValue(value, "getSql"));
+      description.put("default", value == null ? null : optionalValue(value, "getSql"));
     } else if (change instanceof TableChange.UpdateColumnType) {
-      facts.put("type", json(((TableChange.UpdateColumnType) change).newDataType()));
+      description.put("type", json(((TableChange.UpdateColumnType) change).newDataType()));
     } else if (change instanceof TableChange.UpdateColumnNullability) {
-      facts.put("nullable", Boolean.valueOf(((TableChange.UpdateColumnNullability) change).nullable()));
+      description.put("nullable", Boolean.valueOf(((TableChange.UpdateColumnNullability) change).nullable()));
     } else if (change instanceof TableChange.UpdateColumnComment) {
-      facts.put("comment", ((TableChange.UpdateColumnComment) change).newComment());
+      description.put("comment", ((TableChange.UpdateColumnComment) change).newComment());
     } else if (change instanceof TableChange.UpdateColumnPosition) {
-      facts.put("position", positionOf(((TableChange.UpdateColumnPosition) change).position()));
+      description.put("position", positionOf(((TableChange.UpdateColumnPosition) change).position()));
     } else if (change instanceof TableChange.UpdateColumnDefaultValue) {
-      facts.put("default", ((TableChange.UpdateColumnDefaultValue) change).newDefaultValue());
+      description.put("default", ((TableChange.UpdateColumnDefaultValue) change).newDefaultValue());
     } else if (change instanceof TableChange.RenameColumn) {
-      facts.put("newName", ((TableChange.RenameColumn) change).newName());
+      description.put("newName", ((TableChange.RenameColumn) change).newName());
     } else if (change instanceof TableChange.DeleteColumn) {
-      facts.put("ifExists", ((TableChange.DeleteColumn) change).ifExists());
+      description.put("ifExists", ((TableChange.DeleteColumn) change).ifExists());
     }
   }
 
   /** By reflection: Spark 4.0 has no classes of constraints. */
-  private static void describeConstraint(Object constraint, Map facts) {
-    facts.put("name", optionalValue(constraint, "name"));
-    facts.put("ddl", optionalValue(constraint, "toDDL"));
-    facts.put("check", optionalValue(constraint, "predicateSql"));
+  private static void describeConstraint(Object constraint, Map description) {
+    description.put("name", optionalValue(constraint, "name"));
+    description.put("ddl", optionalValue(constraint, "toDDL"));
+    description.put("check", optionalValue(constraint, "predicateSql"));
   }
 
   /** The result of the method of that name without arguments; null if there is no such method. */

@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.types.StructType;
 
-/** The files of a table for which no version is chosen yet; `Versions` replaces it by a list of files. */
+/** The files of a table for which no version is chosen yet; `ChooseVersions` replaces it by a list of files. */
 public final class TableFiles implements FileIndex {
   public final DeltaTable table;
 
@@ -18,7 +18,7 @@ public final class TableFiles implements FileIndex {
 
   public scala.collection.immutable.Seq listFiles(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
-    throw new IllegalStateException("delta.Versions has chosen no version of " + table.name);
+    throw new IllegalStateException("delta.ChooseVersions has chosen no version of " + table.name);
   }
 
   public String[] inputFiles() {

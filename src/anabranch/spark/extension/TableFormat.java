@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import scala.collection.immutable.Seq;
 
-/** The fields of `_metadata` for the analyzer. Files are read by the plan by which `Versions` replaces this one. */
+/** The fields of `_metadata` for the analyzer. Files are read by the plan by which `ChooseVersions` replaces this one. */
 public class TableFormat extends ParquetFileFormat {
   private static final String[] OF_TRACKED_ROWS = {"base_row_id", "default_row_commit_version", "row_id", "row_commit_version"};
 

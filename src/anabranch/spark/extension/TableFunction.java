@@ -12,7 +12,7 @@ public final class TableFunction extends scala.runtime.AbstractFunction1 {
   }
 
   public Object apply(Object arguments) {
-    return Python.ask("table function", new Object[] {org.apache.spark.sql.classic.SparkSession.active(), name, arguments});
+    return PythonCallbacks.rowsOfFunction(org.apache.spark.sql.classic.SparkSession.active(), name, arguments);
   }
 
   /** The function as an argument for SparkSessionExtensions. */

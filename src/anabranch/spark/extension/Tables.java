@@ -4,34 +4,34 @@ import java.util.Iterator;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 
-/** The facts of a table that Python needs, in one call. */
+/** What Python needs of a table, in one call. */
 public final class Tables {
   private Tables() {}
 
   /**
-   * Parts, each with NUL at its end: path, name as Spark shows it, version (empty for the newest), schema as JSON, catalog, database and
+   * The fields, each with NUL at its end: path, name as Spark shows it, version (empty for the newest), schema as JSON, catalog, database and
    * name in it, kind of entry (these four empty for a table by path); then keys and values of the options.
    */
-  public static String facts(DeltaTable table) {
-    StringBuilder facts = new StringBuilder();
-    add(facts, table.path);
-    add(facts, table.name);
-    add(facts, table.version == null ? "" : table.version.toString());
-    add(facts, table.schemaJson);
+  public static String fields(DeltaTable table) {
+    StringBuilder fields = new StringBuilder();
+    add(fields, table.path);
+    add(fields, table.name);
+    add(fields, table.version == null ? "" : table.version.toString());
+    add(fields, table.schemaJson);
     CatalogTable entry = (CatalogTable) table.catalogTable;
-    facts.append(entry == null ? "\0\0\0\0" : entryFacts(entry));
-    return facts.append(entries(table.options)).toString();
+    fields.append(entry == null ? "\0\0\0\0" : entryFields(entry));
+    return fields.append(entries(table.options)).toString();
   }
 
   /** Catalog (empty for the session's), database and name in it, and kind of entry, each with NUL at its end. */
-  public static String entryFacts(CatalogTable entry) {
-    StringBuilder facts = new StringBuilder();
+  public static String entryFields(CatalogTable entry) {
+    StringBuilder fields = new StringBuilder();
     scala.Option catalog = entry.identifier().catalog();
-    add(facts, catalog.isEmpty() ? "" : (String) catalog.get());
-    add(facts, (String) entry.identifier().database().get());
-    add(facts, entry.identifier().table());
-    add(facts, entry.tableType().name());
-    return facts.toString();
+    add(fields, catalog.isEmpty() ? "" : (String) catalog.get());
+    add(fields, (String) entry.identifier().database().get());
+    add(fields, entry.identifier().table());
+    add(fields, entry.tableType().name());
+    return fields.toString();
   }
 
   /** Keys and values of a map of strings, each with NUL at its end. */
@@ -45,7 +45,7 @@ public final class Tables {
     return entries.toString();
   }
 
-  private static void add(StringBuilder facts, String fact) {
-    facts.append(fact).append('\0');
+  private static void add(StringBuilder text, String field) {
+    text.append(field).append('\0');
   }
 }

@@ -27,7 +27,7 @@ def unlogged() -> Iterator[None]:
         _thread.silent = before
 
 
-def silence_logs_of_answers(purpose: str, exceptions: Any) -> None:
+def silence_logs_of_callbacks(purpose: str, exceptions: Any) -> None:
     """Makes the exceptions of that module of PySpark's respect `unlogged`. `patches.undo(purpose)` ends it."""
 
     def silenced(log: Any) -> Any:

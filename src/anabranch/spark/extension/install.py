@@ -13,11 +13,11 @@ from pyspark.sql import DataFrameWriter, SparkSession
 from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTakenError
 from anabranch.patches import patch, undo
 from anabranch.spark.extension.compiled import is_loaded
-from anabranch.spark.extension.error_logs import silence_logs_of_answers, unlogged
+from anabranch.spark.extension.error_logs import silence_logs_of_callbacks, unlogged
 from anabranch.spark.extension.first_appends import retry_first_appends
 from anabranch.spark.extension.stream_causes import show_causes
-from anabranch.spark.gateway.answer_threads import is_answering, record_no_origins
 from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
+from anabranch.spark.gateway.callback_threads import is_in_callback, record_no_origins
 from anabranch.spark.gateway.jvm_classes import cache_lookups
 from anabranch.spark.gateway.session_identity import is_connect
 
@@ -45,8 +45,8 @@ def open_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
             ours = endpoint.original(error)
             if ours is not None:
                 return ours
-            # An error that passes through an answer, or came out of one, is not logged: its text says everything.
-            with unlogged() if is_answering() or endpoint.has_passed(error) else contextlib.nullcontext():
+            # An error that passes through a callback, or came out of one, is not logged: its text says everything.
+            with unlogged() if is_in_callback() or endpoint.has_passed(error) else contextlib.nullcontext():
                 return convert(error)
 
         return convert_exception
@@ -56,7 +56,7 @@ def open_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
     patch(_PURPOSE, captured, "convert_exception", converting)
     show_causes(_PURPOSE, captured)
     retry_first_appends(_PURPOSE, DataFrameWriter, _mode_and_format)
-    silence_logs_of_answers(_PURPOSE, captured)
+    silence_logs_of_callbacks(_PURPOSE, captured)
     record_no_origins(_PURPOSE)
     cache_lookups(_PURPOSE, spark._jvm)
 
@@ -99,7 +99,7 @@ def install(spark: SparkSession, *, own_statements: str, table_functions: Sequen
     """Makes the session know Delta, and all later sessions of its application.
 
     `own_statements` is a Java pattern: statements in which it matches come to us before Spark's parser reads them.
-    `table_functions` are the names of functions that the endpoint answers. A second call changes nothing.
+    `table_functions` are the names of functions whose rows a callback returns. A second call changes nothing.
     """
     functions = "\0".join(table_functions)
     spark._jvm.delta.Sessions.enable(spark._jsparkSession, own_statements, functions)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The endpoint for calls of the JVM: one method, which runs the answering function and converts its errors."""
+"""The endpoint for callbacks of the JVM: one method, which calls the function and converts its errors."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
 from anabranch.errors.base import DeltaError
-from anabranch.spark.gateway.answer_threads import answering
+from anabranch.spark.gateway.callback_threads import in_callback
 from anabranch.spark.gateway.interrupts import Interrupts
 from anabranch.spark.gateway.python_errors import original_error, raised_under, throwable
 
-_QUESTIONS_OF_PROXIES = {"parse", "versions quoted", "refuse to stream changes"}
-"""Questions that Java proxies pass on. A proxy wraps a checked exception that its interface does not declare, such as
-AnalysisException."""
-Answer = Callable[..., Any]
-
 
 class CallbackEndpoint:
-    """Answers `delta.Python.ask`. Any thread may call it; an answer may call the JVM in turn, on the same thread."""
+    """Receives the calls of `delta.Python`, on any thread. A callback may call the JVM in turn, on the same thread."""
 
     def __init__(
-        self, jvm: Any, answer: Callable[[str], Answer], of_file: Callable[[str, str, str], DeltaError | None]
+        self,
+        jvm: Any,
+        function_of: Callable[[str], Callable[..., Any]],
+        of_file: Callable[[str, str, str], DeltaError | None],
     ) -> None:
-        """`answer` returns the function that answers a question. `of_file` makes our error from Spark's condition, the
-        path of a data file, and a reason.
+        """`function_of` returns the function for the name of a callback. `of_file` makes our error from Spark's
+        condition, the path of a data file, and a reason.
         """
         self._jvm = jvm
-        self._answer = answer
+        self._function_of = function_of
         self._of_file = of_file
         self._sent = threading.local()
         self.interrupts = Interrupts(jvm._gateway_client, _cancel_jobs)
 
-    def apply(self, question: str, count: int, *facts: Any) -> Any:
-        """The method of `scala.Function10`; only the first `count` facts are meant. An error returns as a Throwable."""
+    def apply(self, callback: str, count: int, *arguments: Any) -> Any:
+        """The method of `scala.Function10`. The callback has the first `count` arguments. An error returns as a
+        Throwable.
+        """
         try:
-            with answering(), self.interrupts.answering():
-                answer = self._answer(question)(*facts[:count])
+            with in_callback(), self.interrupts.answering():
+                result = self._function_of(callback)(*arguments[:count])
         except BaseException as error:
-            # The thread of the JVM waits for an answer, and must get one for any exception.
+            # The thread of the JVM waits for a result, and must get one for any exception.
             with self.interrupts.ending():
-                answer = self._throwable(error, by_proxy=question in _QUESTIONS_OF_PROXIES)
+                result = self._throwable(error)
         # For an object of the JVM's Py4J sends its name and drops the object; another thread then releases it in the
-        # JVM. If that comes first, the JVM finds null: so the answer is held until this thread's next one.
-        self._sent.answer = answer
-        return answer
+        # JVM. If that comes first, the JVM finds null: so the result is held until this thread's next one.
+        self._sent.result = result
+        return result
 
     def original(self, throwable: Any) -> BaseException | None:
         """The exception of Python for an error of the JVM; None where the root of the error is none of ours.
@@ -63,10 +63,10 @@ class CallbackEndpoint:
         return raised_under(int(origin))
 
     def has_passed(self, throwable: Any) -> bool:
-        """Whether an error of Spark's came out of an answer. It has been shortened then: see `DeltaError.java`."""
+        """Whether an error of Spark's came out of a callback. It has been shortened then: see `DeltaError.java`."""
         return bool(self._jvm.delta.DeltaError.shortened(throwable))
 
-    def _throwable(self, error: BaseException, *, by_proxy: bool) -> Any:
+    def _throwable(self, error: BaseException) -> Any:
         """The Throwable for the JVM: an error that came from it unchanged, others under a number to find them by."""
         if isinstance(error, Py4JJavaError):
             return error.java_exception
@@ -76,7 +76,7 @@ class CallbackEndpoint:
         java = getattr(error, "_origin", None)
         if java is not None and not isinstance(error, DeltaError):
             return java
-        return throwable(self._jvm.delta, error, by_proxy=by_proxy)
+        return throwable(self._jvm.delta, error)
 
     class Java:
         implements = ("scala.Function10",)

@@ -42,7 +42,7 @@ def unraised(error: _Error) -> _Error:
 
 
 class _RaisedErrors:
-    """The last exceptions that answers raised, by number and by message."""
+    """The last exceptions that callbacks raised, by number and by message."""
 
     def __init__(self) -> None:
         self._errors: OrderedDict[int, BaseException] = OrderedDict()
@@ -90,11 +90,8 @@ def raised_under(number: int) -> BaseException | None:
     return _raised.numbered(number)
 
 
-def throwable(classes: Any, error: BaseException, *, by_proxy: bool = False) -> Any:
-    """The Throwable that the JVM throws for an exception of Python.
-
-    `classes` is our package in the JVM. `by_proxy` says that a Java proxy throws it.
-    """
+def throwable(classes: Any, error: BaseException) -> Any:
+    """The Throwable that the JVM throws for an exception of Python. `classes` is our package in the JVM."""
     logger.debug("Python raised an exception while it answered Spark", exc_info=error)
     kept = unraised(error)
     if isinstance(error, Exception) and not isinstance(error, PySparkException):
@@ -104,13 +101,13 @@ def throwable(classes: Any, error: BaseException, *, by_proxy: bool = False) -> 
         )
     condition, sqlstate = getattr(error, "condition", ""), getattr(error, "sqlstate", "")
     text = text_of_error(error) if isinstance(error, DeltaError) else None
-    facts = str(condition), str(sqlstate), _message(error), _raised.keep(kept), text
+    arguments = str(condition), str(sqlstate), _message(error), _raised.keep(kept), text
     if isinstance(error, DeltaConcurrentModificationException):
-        return classes.DeltaError.of(type(error).__name__, *facts)
+        return classes.DeltaError.of(type(error).__name__, *arguments)
     # `DeltaError` is Java's UnsupportedOperationException, which goes first: clients get one of the two.
-    if by_proxy or isinstance(error, UnsupportedOperationException) or not isinstance(error, AnalysisException):
-        return classes.DeltaError(*facts)
-    return classes.DeltaAnalysisError(*facts)
+    if isinstance(error, UnsupportedOperationException) or not isinstance(error, AnalysisException):
+        return classes.DeltaError(*arguments)
+    return classes.DeltaAnalysisError(*arguments)
 
 
 def _message(error: BaseException) -> str:

@@ -35,7 +35,7 @@ logger = logging.getLogger("anabranch.spark")
 
 
 class ScanReader:
-    """Answers `ListedFiles`, the Java side of a scan, on any thread, as long as a plan of the scan exists.
+    """Receives the calls of `ListedFiles`, the Java side of a scan, on any thread.
 
     The JVM keeps this object alive while a plan refers to it.
     """
@@ -59,15 +59,15 @@ class ScanReader:
         self._load_vector = load_vector
         self._load_vectors = load_vectors
 
-    def apply(self, question: str, detail: str | bytes | bytearray) -> Any:
+    def apply(self, method: str, argument: str | bytes | bytearray) -> Any:
         """The method of `java.util.function.BiFunction`. An error is returned as a Throwable."""
         try:
-            if question == "prune":
-                return self.files_to_read(str(detail))
-            assert isinstance(detail, bytes | bytearray), question
-            return self.hidden_rows(np.frombuffer(detail, dtype="<i4"))
+            if method == "prune":
+                return self.files_to_read(str(argument))
+            assert isinstance(argument, bytes | bytearray), method
+            return self.hidden_rows(np.frombuffer(argument, dtype="<i4"))
         except BaseException as error:
-            # The thread of the JVM waits for an answer, and must get one for any exception.
+            # The thread of the JVM waits for a result, and must get one for any exception.
             return throwable(self._classes, error)
 
     def files_to_read(self, filters: str) -> bytes | None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.protocol.time_zones import TimeZone
-from anabranch.spark.gateway.answer_threads import is_answering
+from anabranch.spark.gateway.callback_threads import is_in_callback
 from anabranch.spark.gateway.jvm_classes import split_map
 from anabranch.spark.gateway.jvm_time_zones import session_zone
 from anabranch.spark.gateway.session_identity import identity
@@ -86,7 +86,7 @@ class DeltaSession:
         self.engine = NativeEngine(spark)
         # The function does not refer to this object, which ends with its last user.
         self.catalog = CatalogsOfSession(spark, ClassicCatalog(spark), functools.partial(_open_root, spark))
-        self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], DeltaLog] = OrderedDict()
+        self._delta_logs: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], DeltaLog] = OrderedDict()
         self._qualified: dict[str, str] = {}
         self._cloned: dict[str, tuple[str, ...]] = {}
         """By root of a table: folders of other tables whose files it has, as a clone made by this session."""
@@ -122,32 +122,32 @@ class DeltaSession:
             since = time.monotonic() - seconds
             return {key for key, session in _recent.items() if session._used < since}
 
-    def table(self, path: str, options: Mapping[str, str] | None = None) -> DeltaLog:
-        """The table at `path`, with its cached snapshots; the table need not exist yet.
+    def delta_log(self, path: str, options: Mapping[str, str] | None = None) -> DeltaLog:
+        """The log of the table at `path`, with its cached snapshots; the table need not exist yet.
 
         `options` are `fs.*` settings for this table alone; they go before the session's.
         """
         root = self.qualified_path(path)
         extra = tuple(sorted((options or {}).items()))
         with self._guard:
-            table = self._tables.get((root, extra))
-            if table is None:
-                table = self._open(root, dict(extra))
-                self._tables[root, extra] = table
-                while len(self._tables) > TABLES_KEPT_MAX:
-                    self._tables.popitem(last=False)
-            self._tables.move_to_end((root, extra))
-            return table
+            delta_log = self._delta_logs.get((root, extra))
+            if delta_log is None:
+                delta_log = self._open(root, dict(extra))
+                self._delta_logs[root, extra] = delta_log
+                while len(self._delta_logs) > TABLES_KEPT_MAX:
+                    self._delta_logs.popitem(last=False)
+            self._delta_logs.move_to_end((root, extra))
+            return delta_log
 
     def describe_jobs(self, text: str) -> None:
-        """Describes the later jobs of this answer as `text` in Spark's UI, unless the user has described them."""
-        if is_answering():
+        """Describes the later jobs of this callback as `text` in Spark's UI, unless the user has described them."""
+        if is_in_callback():
             self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
 
     def opened(self) -> list[tuple[str, DeltaLog]]:
-        """The roots and the tables that are open."""
+        """The roots of the tables that are open, with their logs."""
         with self._guard:
-            return [(root, table) for (root, _), table in self._tables.items()]
+            return [(root, table) for (root, _), table in self._delta_logs.items()]
 
     def prefixes_for(self, root: str) -> tuple[str, ...]:
         """Folders outside `root` in which its table may have files: allowed by the user, or sources of a clone."""
@@ -166,8 +166,8 @@ class DeltaSession:
         """Drops the cached snapshots and the allowed prefixes of the table at `path`."""
         root = self.qualified_path(path)
         with self._guard:
-            for key in [key for key in self._tables if key[0] == root]:
-                del self._tables[key]
+            for key in [key for key in self._delta_logs if key[0] == root]:
+                del self._delta_logs[key]
             self._cloned.pop(canonical_root(root), None)
 
     def qualified_path(self, path: str) -> str:

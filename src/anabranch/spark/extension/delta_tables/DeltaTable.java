@@ -47,7 +47,7 @@ public class DeltaTable {
   }
 
   public static boolean isDeltaTable(SparkSession session, String path) {
-    return delta.Python.ask("table at", new Object[] {session, qualified(session, path), null, null}) != null;
+    return delta.PythonCallbacks.tableByPath(session, qualified(session, path), null, null) != null;
   }
 
   public Dataset history() {

@@ -8,21 +8,21 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
  * A rule before resolution, for the keyword DEFAULT in an UPDATE of a table of ours, which Python resolves. Spark would set NULL,
  * since it does not have our tables' defaults.
  */
-public class Keywords extends org.apache.spark.sql.catalyst.rules.Rule {
+public class ResolveUpdateDefaults extends org.apache.spark.sql.catalyst.rules.Rule {
   private final Object session;
 
-  public Keywords(Object session) {
+  public ResolveUpdateDefaults(Object session) {
     this.session = session;
   }
 
   public String ruleName() {
-    return "delta.Keywords";
+    return "delta.ResolveUpdateDefaults";
   }
 
   public TreeNode apply(TreeNode plan) {
     if (!Python.isOpen() || !(plan instanceof UpdateTable) || !Placeholders.hasKeyword((UpdateTable) plan)) return plan;
     UpdateTable update = (UpdateTable) plan;
     LogicalPlan target = Plans.analyzed(session, update.table());
-    return Views.reads(target) ? Placeholders.setKeywords(update, target) : update;
+    return ReplaceTargetViews.reads(target) ? Placeholders.setKeywords(update, target) : update;
   }
 }

@@ -12,11 +12,11 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.internal.VariableSubstitution;
 
 /** Our parser, for the few statements that Spark's does not know, before Spark's. A proxy, since the interface has more methods in newer versions. */
-public class Parse implements InvocationHandler {
+public class DeltaParser implements InvocationHandler {
   public final Object spark;
   private final Pattern ours;
 
-  public Parse(Object spark, String ours) {
+  public DeltaParser(Object spark, String ours) {
     this.spark = spark;
     this.ours = Pattern.compile(ours, 34);  // CASE_INSENSITIVE | DOTALL
   }
@@ -26,7 +26,7 @@ public class Parse implements InvocationHandler {
     if (Python.isOpen() && method.getName().startsWith("parsePlan") && ours.matcher((String) arguments[0]).find()) {
       String text = new VariableSubstitution().substitute((String) arguments[0]);
       Object session = org.apache.spark.sql.classic.SparkSession.active();
-      LogicalPlan plan = (LogicalPlan) Python.ask("parse", new Object[] {session, text});
+      LogicalPlan plan = PythonCallbacks.parseOwnStatement(session, text);
       if (plan != null) return arguments.length > 1 ? Parameters.bound(plan, arguments[1]) : plan;
     }
     try {
@@ -47,10 +47,10 @@ public class Parse implements InvocationHandler {
   private static String quoted(Object[] arguments) {
     if (!Python.isOpen() || arguments == null || !(arguments[0] instanceof String)) return null;
     String text = (String) arguments[0];
-    return text.indexOf('@') < 0 ? null : (String) Python.ask("versions quoted", new Object[] {text});
+    return text.indexOf('@') < 0 ? null : PythonCallbacks.quoteVersions(text);
   }
 
   public static Object around(Object spark, String ours) {
-    return Proxy.newProxyInstance(ParserInterface.class.getClassLoader(), new Class[] {ParserInterface.class}, new Parse(spark, ours));
+    return Proxy.newProxyInstance(ParserInterface.class.getClassLoader(), new Class[] {ParserInterface.class}, new DeltaParser(spark, ours));
   }
 }

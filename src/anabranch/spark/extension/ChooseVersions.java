@@ -12,26 +12,26 @@ import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationComm
  * follow their table. Spark has one tracker for an execution, its subqueries included, which are optimized apart and earlier;
  * by its number all leaves of a table get one version. The list of files that takes the leaf's place is nothing this rule knows.
  */
-public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
+public class ChooseVersions extends org.apache.spark.sql.catalyst.rules.Rule {
   private static final Map NUMBERS = new WeakHashMap();
   private static long last = 0;
 
   private final Object session;
 
-  public Versions(Object session) {
+  public ChooseVersions(Object session) {
     this.session = session;
   }
 
   public String ruleName() {
-    return "delta.Versions";
+    return "delta.ChooseVersions";
   }
 
   public TreeNode apply(TreeNode plan) {
     if (!Python.isOpen()) return plan;
     if (plan instanceof InsertIntoHadoopFsRelationCommand) OtherFormats.checkFolder(session, (InsertIntoHadoopFsRelationCommand) plan);
-    LogicalPlan answered = (LogicalPlan) plan;
-    if (WholeTable.isWanted()) answered = (LogicalPlan) answered.transformUp(new WholeTable(session));
-    return answered.transformUp(new Choose(session, null, null));
+    LogicalPlan aggregated = (LogicalPlan) plan;
+    if (AggregateFromLog.isWanted()) aggregated = (LogicalPlan) aggregated.transformUp(new AggregateFromLog(session));
+    return aggregated.transformUp(new Choose(session, null, null));
   }
 
   /** The plan with a version for each table, also in subqueries, for the statement of that number. */
@@ -69,16 +69,16 @@ public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
     }
 
     public boolean isDefinedAt(Object node) {
-      return node != except && Leaves.unversioned(node) != null;
+      return node != except && DeltaRelations.unversioned(node) != null;
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
       if (!isDefinedAt(node)) return otherwise.apply(node);
-      DeltaTable table = Leaves.unversioned(node);
+      DeltaTable table = DeltaRelations.unversioned(node);
       LogicalPlan leaf = (LogicalPlan) node;
       Long number = statement == null ? numberOfExecution() : statement;
       boolean withMetadata = leaf.output().size() > table.schema.length();
-      LogicalPlan rows = (LogicalPlan) Python.ask("rows", new Object[] {session, table, number, Boolean.valueOf(withMetadata)});
+      LogicalPlan rows = PythonCallbacks.rowsOfTable(session, table, number, withMetadata);
       return Plans.under(Plans.finished(rows), leaf.output());
     }
   }

@@ -33,17 +33,17 @@ import scala.collection.immutable.Seq;
  * default's expression, checked by Python, replaces it. Spark itself would insert NULL, since it does not have our tables' defaults.
  * REPLACE ON and REPLACE USING, which Spark refuses for tables of catalogs, become overwrites.
  */
-public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
+public class ResolveInserts extends org.apache.spark.sql.catalyst.rules.Rule {
   public static final String LEFT_TO_TABLE = "anabranch.default";
 
   private final Object session;
 
-  public Inserts(Object session) {
+  public ResolveInserts(Object session) {
     this.session = session;
   }
 
   public String ruleName() {
-    return "delta.Inserts";
+    return "delta.ResolveInserts";
   }
 
   public TreeNode apply(TreeNode plan) {
@@ -54,7 +54,7 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
   /** The table that a statement names; null if it is none of ours. */
   static DeltaTable tableOf(Object session, LogicalPlan named) {
     LogicalPlan analyzed = Plans.analyzed(session, named);
-    return analyzed.resolved() && analyzed.collectLeaves().size() == 1 ? Leaves.unversioned(analyzed.collectLeaves().apply(0)) : null;
+    return analyzed.resolved() && analyzed.collectLeaves().size() == 1 ? DeltaRelations.unversioned(analyzed.collectLeaves().apply(0)) : null;
   }
 
   /** Whether the plan has unresolved common table expressions. */
@@ -185,7 +185,7 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
         for (int row = 0; row < values.rows().size(); row++) if (isDefault(at(values, row, column))) defaultCount++;
         left[column] = isOutermost && defaultCount > 0 && defaultCount == values.rows().size();
         if (left[column]) defaults[column] = Literal$.MODULE$.apply(null);
-        else if (defaultCount > 0) defaults[column] = (Expression) Python.ask("default", new Object[] {session, table, columns[column]});
+        else if (defaultCount > 0) defaults[column] = PythonCallbacks.columnDefault(session, table, columns[column]);
       }
       List rows = new ArrayList();
       for (int row = 0; row < values.rows().size(); row++) {

@@ -10,15 +10,15 @@ import scala.collection.immutable.Seq;
  * Adds the catalog to the names of paths that a plan reads. Spark takes names of two parts for files of a format, and says that it
  * cannot read them directly, if there is no table, or if it has not yet resolved the timestamp.
  */
-public class PathsAreTables extends org.apache.spark.sql.catalyst.rules.Rule {
+public class ResolveTablePaths extends org.apache.spark.sql.catalyst.rules.Rule {
   private final Object session;
 
-  public PathsAreTables(Object session) {
+  public ResolveTablePaths(Object session) {
     this.session = session;
   }
 
   public String ruleName() {
-    return "delta.PathsAreTables";
+    return "delta.ResolveTablePaths";
   }
 
   public TreeNode apply(TreeNode plan) {
@@ -40,7 +40,7 @@ public class PathsAreTables extends org.apache.spark.sql.catalyst.rules.Rule {
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
       UnresolvedRelation path = pathOf(node);
       if (path == null) return otherwise.apply(node);
-      Python.ask("is there", new Object[] {session, path.multipartIdentifier().apply(1)});
+      PythonCallbacks.checkTableByPath(session, (String) path.multipartIdentifier().apply(1));
       Seq name = (Seq) path.multipartIdentifier().prepended("spark_catalog");
       UnresolvedRelation named = new UnresolvedRelation(name, path.options(), path.isStreaming());
       named.copyTagsFrom(path);

@@ -21,15 +21,15 @@ import scala.collection.immutable.Seq;
  * of ours become a command when Spark has resolved all of their parts: a V1Write has no information whether columns match by
  * name or by position, and no conditions other than filters. Plans without our tables stay as they are.
  */
-public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
+public class ResolveDeltaTables extends org.apache.spark.sql.catalyst.rules.Rule {
   private final Object session;
 
-  public Resolve(Object session) {
+  public ResolveDeltaTables(Object session) {
     this.session = session;
   }
 
   public String ruleName() {
-    return "delta.Resolve";
+    return "delta.ResolveDeltaTables";
   }
 
   public TreeNode apply(TreeNode node) {
@@ -42,8 +42,8 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     LogicalPlan target = RowChanges.target(plan);
     if (target != null) return rowChange(plan, target);
     LogicalPlan checked = Statements.checked(plan);
-    LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, checked));
-    if (checked != null && Leaves.isTable(checked)) {
+    LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new ReplaceTableReads(session, checked));
+    if (checked != null && DeltaRelations.isTable(checked)) {
       // Spark does not resolve subqueries in a constraint, which Python refuses.
       boolean hasSubquery = !plan.subqueriesAll().isEmpty();
       return hasSubquery || statement.resolved() ? command(statement) : statement;
@@ -55,14 +55,14 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
 
   /** Replaces writes of our tables: the whole plan, or one of several that share a source. */
   public static final class Writes extends scala.runtime.AbstractPartialFunction {
-    private final Resolve rule;
+    private final ResolveDeltaTables rule;
 
-    public Writes(Resolve rule) {
+    public Writes(ResolveDeltaTables rule) {
       this.rule = rule;
     }
 
     public boolean isDefinedAt(Object node) {
-      if (!(node instanceof V2WriteCommand) || !Leaves.isTable(((V2WriteCommand) node).table())) return false;
+      if (!(node instanceof V2WriteCommand) || !DeltaRelations.isTable(((V2WriteCommand) node).table())) return false;
       if (node instanceof OverwriteByExpression)
         RowChanges.checkMetadata(rule.session, (LogicalPlan) node, (LogicalPlan) (Object) ((V2WriteCommand) node).table(), "replaceWhere");
       return isResolved((LogicalPlan) node);
@@ -76,23 +76,23 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
   /** The plan for a DELETE, UPDATE or MERGE. */
   private LogicalPlan rowChange(LogicalPlan plan, LogicalPlan target) {
     Object relation = EliminateSubqueryAliases$.MODULE$.apply(target);
-    boolean isTable = Leaves.isTable(relation) && !RowChanges.namesMetadata(plan);
-    LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, isTable ? relation : null));
-    if (!isTable && (!target.resolved() || !Views.reads(RowChanges.target(statement)))) return statement;
+    boolean isTable = DeltaRelations.isTable(relation) && !RowChanges.namesMetadata(plan);
+    LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new ReplaceTableReads(session, isTable ? relation : null));
+    if (!isTable && (!target.resolved() || !ReplaceTargetViews.reads(RowChanges.target(statement)))) return statement;
     // In a MERGE it may be the column of the source.
-    if (!Views.isPlain(target) && !(statement instanceof MergeIntoTable)) RowChanges.checkMetadata(session, statement, target, "view");
+    if (!ReplaceTargetViews.isPlain(target) && !(statement instanceof MergeIntoTable)) RowChanges.checkMetadata(session, statement, target, "view");
     if (statement instanceof MergeIntoTable) {
       if (!((MergeIntoTable) statement).sourceTable().resolved()) return statement;
       statement = padded((MergeIntoTable) statement);
-      statement = Variables.set(session, Placeholders.set((MergeIntoTable) statement, Views.isPlain(target)));
+      statement = Variables.set(session, Placeholders.set((MergeIntoTable) statement, ReplaceTargetViews.isPlain(target)));
       // After this Spark resolves the conditions and values.
-      if (isTable) Leaves.tableOf(relation).takesAnySchema = false;
+      if (isTable) DeltaRelations.tableOf(relation).takesAnySchema = false;
     }
     if (statement instanceof UpdateTable && target.resolved()) statement = Variables.set(session, statement);
     statement = Placeholders.uncast(statement);
     // Spark's own rule adds `_metadata` to leaves, after everything else is resolved.
     if (!statement.resolved() || RowChanges.lacksMetadata(statement)) return statement;
-    return command(RowChanges.checked(isTable ? statement : Views.tableOf(statement)));
+    return command(RowChanges.checked(isTable ? statement : ReplaceTargetViews.tableOf(statement)));
   }
 
   /**
@@ -110,7 +110,7 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   private LogicalPlan command(LogicalPlan statement) {
-    return (LogicalPlan) Python.ask("command", new Object[] {session, statement.nodeName(), statement});
+    return PythonCallbacks.commandOf(session, statement.nodeName(), statement);
   }
 
   /** Whether the write is resolved: Spark resolves the condition of an overwrite after the query. */

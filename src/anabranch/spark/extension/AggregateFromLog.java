@@ -22,12 +22,12 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.collection.immutable.Seq;
 
 /** Replaces `count(*)`, `min` and `max` of all rows of a table by one row of values, if the table's log has all of them. */
-public class WholeTable extends scala.runtime.AbstractPartialFunction {
+public class AggregateFromLog extends scala.runtime.AbstractPartialFunction {
   private static final String SETTING = "spark.databricks.delta.optimizeMetadataQuery.enabled";
 
   private final Object session;
 
-  public WholeTable(Object session) {
+  public AggregateFromLog(Object session) {
     this.session = session;
   }
 
@@ -43,10 +43,10 @@ public class WholeTable extends scala.runtime.AbstractPartialFunction {
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
     if (!isDefinedAt(node)) return otherwise.apply(node);
     Aggregate aggregate = (Aggregate) node;
-    String answer = (String) Python.ask("whole table",
-        new Object[] {session, Leaves.unversioned(leafOf(aggregate)), Versions.numberOfExecution(), functions(aggregate)});
-    if (answer == null) return node;
-    String[] values = answer.split("\0", -1);
+    DeltaTable table = DeltaRelations.unversioned(leafOf(aggregate));
+    String joined = PythonCallbacks.aggregateTable(session, table, ChooseVersions.numberOfExecution(), functions(aggregate));
+    if (joined == null) return node;
+    String[] values = joined.split("\0", -1);
     Object[] row = new Object[values.length];
     for (int i = 0; i < values.length; i++) {
       Expression column = (Expression) aggregate.aggregateExpressions().apply(i);
@@ -65,13 +65,13 @@ public class WholeTable extends scala.runtime.AbstractPartialFunction {
       for (int i = 0; i < columns.size(); i++) if (!(columns.apply(i) instanceof AttributeReference)) return null;
       below = ((Project) below).child();
     }
-    return Leaves.unversioned(below) == null || below.isStreaming() ? null : below;
+    return DeltaRelations.unversioned(below) == null || below.isStreaming() ? null : below;
   }
 
   /** The functions, a word for each column: `count`, or `min` or `max` with the index of a column; null if there are others. */
   private static String functions(Aggregate aggregate) {
     LogicalPlan leaf = leafOf(aggregate);
-    int columns = Leaves.unversioned(leaf).schema.length();
+    int columns = DeltaRelations.unversioned(leaf).schema.length();
     StringBuilder words = new StringBuilder();
     for (int i = 0; i < aggregate.aggregateExpressions().size(); i++) {
       Object function = functionOf((Expression) aggregate.aggregateExpressions().apply(i));

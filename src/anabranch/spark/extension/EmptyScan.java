@@ -5,11 +5,11 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 
-/** A scan without rows. DESCRIBE makes one of each table, to see whether it reports statistics; `Resolve` replaces all reads. */
-public final class NoScan implements ScanBuilder, Scan {
+/** A scan without rows. DESCRIBE makes one of each table, to see whether it reports statistics; `ResolveDeltaTables` replaces all reads. */
+public final class EmptyScan implements ScanBuilder, Scan {
   private final StructType schema;
 
-  public NoScan(StructType schema) {
+  public EmptyScan(StructType schema) {
     this.schema = schema;
   }
 
@@ -17,7 +17,7 @@ public final class NoScan implements ScanBuilder, Scan {
     return this;
   }
 
-  /** Never called in enabled sessions, where `Resolve` replaces the table by Spark's own leaf. */
+  /** Never called in enabled sessions, where `ResolveDeltaTables` replaces the table by Spark's own leaf. */
   public Batch toBatch() {
     throw DeltaError.disabled();
   }

@@ -1,11 +1,11 @@
-"""Threads of answers in a process that is also a client of Spark Connect.
+"""Threads of callbacks in a process that is also a client of Spark Connect.
 
 There PySpark's functions make Columns of Connect: `pyspark.sql.utils.is_remote` reads the environment of the process.
-Answers work on classic frames, so a function that replaces it returns False on their threads. All of PySpark calls it
+Callbacks work on classic frames, so a function that replaces it returns False on their threads. All of PySpark calls it
 each time, in 4.0 to 4.3.
 
 In any process PySpark tells the JVM for each call of a Column's method which line of the program made it, by ten calls,
-so that an error can show the line. Lines of ours are of no use to a reader, so no answer records them.
+so that an error can show the line. Lines of ours are of no use to a reader, so no callback records them.
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ from anabranch.patches import patch, purposes, undo
 T = TypeVar("T")
 
 _NAME = "is_remote"
-_PURPOSE = "threads of answers"
+_PURPOSE = "threads of callbacks"
 
 
 class _Thread(threading.local):
-    answers: int = 0
+    callbacks: int = 0
 
 
 _thread = _Thread()
 
 
 @contextlib.contextmanager
-def answering() -> Iterator[None]:
+def in_callback() -> Iterator[None]:
     """A block in which this thread works on classic frames."""
-    _thread.answers += 1
+    _thread.callbacks += 1
     try:
         yield
     finally:
-        _thread.answers -= 1
+        _thread.callbacks -= 1
 
 
-def is_answering() -> bool:
-    """Whether this thread is in an answer."""
-    return _thread.answers > 0
+def is_in_callback() -> bool:
+    """Whether this thread runs a callback."""
+    return _thread.callbacks > 0
 
 
-def as_part_of_answer(spark: SparkSession, work: Callable[[], T]) -> Callable[[], T]:
-    """`work` to run on another thread, as part of the answer if this thread is in one."""
-    if not _thread.answers:
+def as_part_of_callback(spark: SparkSession, work: Callable[[], T]) -> Callable[[], T]:
+    """`work` to run on another thread, as part of the callback if this thread runs one."""
+    if not _thread.callbacks:
         return work
 
-    def answering_work() -> T:
-        with answering():
+    def work_of_callback() -> T:
+        with in_callback():
             # PySpark resolves types by the active session, and makes one of Connect where the thread has none.
             spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]
             return work()
 
-    return answering_work
+    return work_of_callback
 
 
 def patch_is_remote() -> None:
-    """Makes PySpark's functions classic in answers; elsewhere they stay as the environment of the process says."""
+    """Makes PySpark's functions classic in callbacks; elsewhere they stay as the environment of the process says."""
     if _PURPOSE in purposes():
         return
     for module in _modules_with(pyspark.sql.utils.is_remote):
-        patch(_PURPOSE, module, _NAME, _outside_answers)
+        patch(_PURPOSE, module, _NAME, _outside_callbacks)
 
 
 def restore_is_remote() -> None:
@@ -84,7 +84,7 @@ def restore_is_remote() -> None:
 
 def record_no_origins(purpose: str) -> None:
     """Makes PySpark record no lines of code of ours. `patches.undo(purpose)` ends it."""
-    patch(purpose, pyspark.errors.utils, "is_debugging_enabled", _outside_answers)
+    patch(purpose, pyspark.errors.utils, "is_debugging_enabled", _outside_callbacks)
 
 
 def _modules_with(function: Callable[[], bool]) -> list[Any]:
@@ -94,5 +94,5 @@ def _modules_with(function: Callable[[], bool]) -> list[Any]:
 
 
 @functools.cache
-def _outside_answers(condition: Callable[[], bool]) -> Callable[[], bool]:
-    return lambda: not _thread.answers and condition()
+def _outside_callbacks(condition: Callable[[], bool]) -> Callable[[], bool]:
+    return lambda: not _thread.callbacks and condition()

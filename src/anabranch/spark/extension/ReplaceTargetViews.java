@@ -17,12 +17,12 @@ import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 
 /** Turns statements that change rows through a temporary view or a DataFrame into statements about the table itself. */
-public final class Views {
+public final class ReplaceTargetViews {
   private final LogicalPlan statement;
   private final Map columns = new HashMap();
   private Expression condition = null;
 
-  private Views(LogicalPlan statement) {
+  private ReplaceTargetViews(LogicalPlan statement) {
     this.statement = statement;
   }
 
@@ -30,7 +30,7 @@ public final class Views {
   public static boolean reads(LogicalPlan target) {
     scala.collection.immutable.Seq leaves = target.collectLeaves();
     for (int i = 0; i < leaves.size(); i++) {
-      if (Leaves.unversioned(leaves.apply(i)) != null || Leaves.isTable(leaves.apply(i))) return true;
+      if (DeltaRelations.unversioned(leaves.apply(i)) != null || DeltaRelations.isTable(leaves.apply(i))) return true;
     }
     return false;
   }
@@ -42,9 +42,9 @@ public final class Views {
     return inner.children().isEmpty();
   }
 
-  /** The statement about the table itself. Views with more than rows and columns of one table are refused. */
+  /** The statement about the table itself. ReplaceTargetViews with more than rows and columns of one table are refused. */
   public static LogicalPlan tableOf(LogicalPlan statement) {
-    return new Views(statement).changed();
+    return new ReplaceTargetViews(statement).changed();
   }
 
   private LogicalPlan changed() {
@@ -58,7 +58,7 @@ public final class Views {
     changed = with(changed, 0, leaf);
     if (condition == null) return changed;
     if (changed instanceof DeleteFromTable) return with(changed, 1, both(condition, ((DeleteFromTable) changed).condition()));
-    if (changed instanceof MergeIntoTable) return (LogicalPlan) Python.ask("refuse to change rows shown", new Object[] {statement.nodeName()});
+    if (changed instanceof MergeIntoTable) PythonCallbacks.refuseFilteredTarget(statement.nodeName());
     scala.Option updateCondition = ((UpdateTable) changed).condition();
     return with(changed, 2, scala.Option.apply(updateCondition.isEmpty() ? condition : both(condition, (Expression) updateCondition.get())));
   }
@@ -85,7 +85,7 @@ public final class Views {
       condition = condition == null ? kept : both(condition, kept);
       return leaf;
     }
-    if (Leaves.isTable(plan) || Leaves.unversioned(plan) != null) return plan;
+    if (DeltaRelations.isTable(plan) || DeltaRelations.unversioned(plan) != null) return plan;
     return refuse("it is more than rows and columns of one table: " + plan.nodeName());
   }
 
@@ -103,7 +103,7 @@ public final class Views {
   }
 
   private LogicalPlan refuse(String problem) {
-    Python.ask("refuse to change", new Object[] {statement.nodeName(), problem});
+    PythonCallbacks.refuseTarget(statement.nodeName(), problem);
     return null;
   }
 

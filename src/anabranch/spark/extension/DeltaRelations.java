@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /** Our tables as leaves of Spark's plans. */
-public final class Leaves {
-  private Leaves() {}
+public final class DeltaRelations {
+  private DeltaRelations() {}
 
   /** Whether the node is a table of ours as the catalog returns it. */
   public static boolean isTable(Object node) {
@@ -22,7 +22,7 @@ public final class Leaves {
   /** Spark's own relation over the files of a table, with the attributes that the plan has for its columns. */
   public static LogicalPlan read(Object session, DataSourceV2Relation node) {
     DeltaTable table = tableOf(node);
-    if (table.schema.isEmpty()) Python.ask("refuse to read", new Object[] {table});
+    if (table.schema.isEmpty()) PythonCallbacks.refuseTableWithoutColumns(table);
     HadoopFsRelation relation = new HadoopFsRelation(new TableFiles(table), table.partitionSchema(), table.dataSchema(),
         scala.Option.empty(), new TableFormat(table.tracksRows()), (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty(),
         (org.apache.spark.sql.classic.SparkSession) session);

@@ -6,36 +6,36 @@ import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
 /** Replaces our tables in a plan, except the one that a statement changes, by leaves that Spark can read. */
-public class Reads extends scala.runtime.AbstractPartialFunction {
+public class ReplaceTableReads extends scala.runtime.AbstractPartialFunction {
   private final Object session;
   private final Object except;
 
-  public Reads(Object session, Object except) {
+  public ReplaceTableReads(Object session, Object except) {
     this.session = session;
     this.except = except;
   }
 
   public boolean isDefinedAt(Object node) {
-    return node != except && (Leaves.isTable(node) || Changes.read(node) != null);
+    return node != except && (DeltaRelations.isTable(node) || DeltaChangelog.read(node) != null);
   }
 
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
     if (!isDefinedAt(node)) return otherwise.apply(node);
     DataSourceV2Relation relation = (DataSourceV2Relation) node;
-    DeltaTable changesTable = Changes.read(node);
+    DeltaTable changesTable = DeltaChangelog.read(node);
     if (changesTable != null) return same(relation, Plans.under(changes(changesTable), relation.output()));
-    DeltaTable table = Leaves.tableOf(relation);
-    if (relation.identifier().isDefined() && !relation.options().isEmpty()) Python.ask("check options", new Object[] {relation.options().asCaseSensitiveMap()});
-    if (table.declared != null) Python.ask("check declared", new Object[] {session, table, table.declared});
+    DeltaTable table = DeltaRelations.tableOf(relation);
+    if (relation.identifier().isDefined() && !relation.options().isEmpty()) PythonCallbacks.checkReaderOptions(relation.options().asCaseSensitiveMap());
+    if (table.declared != null) PythonCallbacks.checkDeclaredSchema(session, table, table.declared);
     if (table.isChanges()) return same(relation, Plans.under(changes(table), relation.output()));
-    Object feed = readsChanges(relation) ? Python.ask("change feed", new Object[] {session, table, relation.options()}) : null;
-    if (feed == null) return same(relation, Leaves.read(session, relation));
-    LogicalPlan rows = changes((DeltaTable) feed);
+    DeltaTable feed = readsChanges(relation) ? PythonCallbacks.changeFeed(session, table, relation.options()) : null;
+    if (feed == null) return same(relation, DeltaRelations.read(session, relation));
+    LogicalPlan rows = changes(feed);
     return new scala.Tuple2(rows, relation.output().zip((Seq) rows.output().take(relation.output().size())));
   }
 
   private LogicalPlan changes(DeltaTable table) {
-    return (LogicalPlan) Python.ask("changes", new Object[] {session, table});
+    return PythonCallbacks.rowsOfChanges(session, table);
   }
 
   private static Object same(DataSourceV2Relation before, LogicalPlan now) {

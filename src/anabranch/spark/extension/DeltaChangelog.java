@@ -8,19 +8,19 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /**
  * The changelog that our catalog returns for `CHANGES FROM`. Spark has the interface since 4.2, so a proxy implements it. It only
- * holds the table of changes, which replaces the relation (Reads) before Spark scans it.
+ * holds the table of changes, which replaces the relation (ReplaceTableReads) before Spark scans it.
  */
-public class Changes implements InvocationHandler {
+public class DeltaChangelog implements InvocationHandler {
   private final DeltaTable feed;
 
-  private Changes(DeltaTable feed) {
+  private DeltaChangelog(DeltaTable feed) {
     this.feed = feed;
   }
 
   public static Object of(DeltaTable feed) {
     try {
       Class type = Class.forName("org.apache.spark.sql.connector.catalog.Changelog");
-      return Proxy.newProxyInstance(type.getClassLoader(), new Class[] {type}, new Changes(feed));
+      return Proxy.newProxyInstance(type.getClassLoader(), new Class[] {type}, new DeltaChangelog(feed));
     } catch (ClassNotFoundException error) {
       throw new IllegalStateException(error);
     }
@@ -34,7 +34,7 @@ public class Changes implements InvocationHandler {
     try {
       Object changelog = table.getClass().getMethod("changelog", new Class[0]).invoke(table, new Object[0]);
       Object handler = Proxy.isProxyClass(changelog.getClass()) ? Proxy.getInvocationHandler(changelog) : null;
-      return handler instanceof Changes ? ((Changes) handler).feed : null;
+      return handler instanceof DeltaChangelog ? ((DeltaChangelog) handler).feed : null;
     } catch (Exception error) {
       throw new IllegalStateException(error);
     }
@@ -50,7 +50,7 @@ public class Changes implements InvocationHandler {
     if (name.equals("equals")) return Boolean.valueOf(proxy == arguments[0]);
     if (name.equals("hashCode")) return Integer.valueOf(System.identityHashCode(proxy));
     // Only a stream calls this.
-    if (name.equals("newScanBuilder")) return Python.ask("refuse to stream changes", new Object[] {feed.name()});
+    if (name.equals("newScanBuilder")) return PythonCallbacks.refuseStreamOfChanges(feed.name());
     throw new UnsupportedOperationException("changes of " + feed.name() + ": " + name);
   }
 }
