@@ -10,6 +10,7 @@ import pytest
 
 from new_processes import outside_this_session
 from session.other_zone_data import copy_with_zones_exchanged, java_home
+from session_kinds import in_this_process
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -17,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 TESTS = "ahead_in_summer or rules_are_those or no_file_with_a_row or statements_find"
 
 
+@in_this_process
 def test_a_jvm_in_which_oslo_has_the_time_of_tokyo(tmp_path: Path) -> None:
     """Python's zone data has the usual rules, so skipping by it would leave files out."""
     java = copy_with_zones_exchanged(java_home(), tmp_path / "java", "Europe/Oslo", "Asia/Tokyo")
