@@ -184,7 +184,7 @@ def test_jobs_are_described(delta: SparkSession, path: str, name: str) -> None:
         return descriptions(lambda: delta.sql(text))
 
     assert descriptions(lambda: delta.range(5).write.format("delta").save(path)) == {f"Delta: WRITE {table}"}
-    assert sql(f"INSERT INTO {table} VALUES (7)") == {f"Delta: WRITE {table}"}
+    assert sql(f"INSERT INTO {table} SELECT id + 7 FROM range(1)") == {f"Delta: WRITE {table}"}
     assert sql(f"UPDATE {table} SET id = 9 WHERE id = 1") == {f"Delta: UPDATE {table}"}
     assert sql(f"DELETE FROM {table} WHERE id = 2") == {f"Delta: DELETE {table}"}
     merge = f"MERGE INTO {table} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE"

@@ -67,7 +67,7 @@ JVM_CALLS_MAX = {
     "INSERT INTO {table} VALUES ({id} + 1000, 1)": 88,
     "SELECT * FROM {table} WHERE id = {id}": 21,
     "DELETE FROM {table} WHERE id = {id}": 116,
-    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 155,
+    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 205,
     STATEMENTS["One MERGE"]: 315,
 }
 """Calls of the JVM in such a session, from the statement to its collected result; each is a round trip over a socket."""
