@@ -15,7 +15,6 @@ REASONS = {
     "OWN": "ours tells the same refusal by another of Delta's conditions, which names the table, the column and the way out",
     "JAR_FAILS": "the jar fails here, or breaks the table; ours does what the statement says, or refuses it before",
     "JARS_PARSER": "the jar's parser does not take the parameters of statements, from Spark 4.2 on",
-    "SPARKS_ANALYZER_ALONE": "ours is refused by Spark's analyzer, before anybody asks for more",
     "NO_SUCH_TABLE": "ours says DELTA_MISSING_DELTA_TABLE of what is not there, too, as `DeltaTable.forName` does; the SQLSTATE is the same",
     "HIDDEN_METADATA": "ours tells of a column's metadata what users may see, the jar all of it",
     "TRUNCATED": "ours tells of TRUNCATE how many rows and bytes went, too",
