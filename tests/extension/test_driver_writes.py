@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable as ForeignTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from anabranch.errors.base import DeltaError
 from anabranch.errors.constraints import CheckConstraintViolationError, NotNullViolationError
 from anabranch.errors.environment import StorageError
 from anabranch.tables import DeltaTable
@@ -24,7 +25,6 @@ VALUES = """VALUES
     (1, 'a b/=%ü', 1.5D, 12.50BD, DATE'1582-10-04', TIMESTAMP'1899-12-31 23:59:59.123456', true, X'6162', array(1, NULL)),
     (2, '', double('nan'), NULL, NULL, NULL, NULL, X'', array()),
     (3, NULL, -0.0D, -1.00BD, DATE'9999-12-31', TIMESTAMP'2024-01-01 00:00:00', false, NULL, NULL)"""
-WITHOUT_VECTORS = "'delta.enableDeletionVectors' = 'false'"
 COLUMNS = "id INT, s STRING, d DOUBLE, dec DECIMAL(10, 2), day DATE, at TIMESTAMP, ok BOOLEAN, bin BINARY, a ARRAY<INT>"
 
 
@@ -54,39 +54,39 @@ def described(file: Path) -> tuple[pa.Schema, list[dict[str, Any]], list[Any]]:
     return footer.schema.to_arrow_schema(), pq.read_table(file, partitioning=None).to_pylist(), statistics
 
 
-def rows_by_job(delta: SparkSession) -> DataFrame:
-    return delta.sql(f"SELECT * FROM {VALUES}").repartition(1)
+@pytest.fixture
+def written_twice(delta: SparkSession, path: str) -> Callable[[str], tuple[str, str]]:
+    """A function that makes two tables of one definition, and writes the rows to one in the driver, to one by a job."""
+
+    def write(definition: str) -> tuple[str, str]:
+        in_driver, by_job = f"{path}/in driver", f"{path}/by job"
+        for table in (in_driver, by_job):
+            delta.sql(f"CREATE TABLE delta.`{table}` ({COLUMNS}) USING delta {definition}")
+        with jobs_of(delta, 0):
+            delta.sql(f"INSERT INTO delta.`{in_driver}` {VALUES}")
+        delta.sql(f"SELECT * FROM {VALUES}").repartition(1).createOrReplaceTempView("rows_by_job")
+        delta.sql(f"INSERT INTO delta.`{by_job}` SELECT * FROM rows_by_job ORDER BY 1")
+        rows = [delta.table(f"delta.`{table}`").orderBy("id").collect() for table in (in_driver, by_job)]
+        assert repr(rows[0]) == repr(rows[1])
+        assert len(rows[0]) == 3
+        return in_driver, by_job
+
+    return write
 
 
-def test_values_are_written_as_a_task_writes_them(delta: SparkSession, path: str) -> None:
+def test_values_are_written_as_a_task_writes_them(written_twice: Callable[[str], tuple[str, str]]) -> None:
     """One file without a job: schema, metadata, rows and statistics are those of a job's file."""
-    own, other = f"{path}/own", f"{path}/other"
-    for table in (own, other):
-        delta.sql(f"CREATE TABLE delta.`{table}` ({COLUMNS}) USING delta TBLPROPERTIES ({WITHOUT_VECTORS})")
-    with jobs_of(delta, 0):
-        delta.sql(f"INSERT INTO delta.`{own}` {VALUES}")
-    rows_by_job(delta).createOrReplaceTempView("rows_by_job")
-    delta.sql(f"INSERT INTO delta.`{other}` SELECT * FROM rows_by_job ORDER BY 1")
-    [file], [expected] = parquet_files(own), parquet_files(other)
+    in_driver, by_job = written_twice("TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
+    [file], [expected] = parquet_files(in_driver), parquet_files(by_job)
     assert repr(described(file)) == repr(described(expected))
-    assert ForeignTable(own).to_pyarrow_table().num_rows == 3
-    assert repr(delta.table(f"delta.`{own}`").collect()) == repr(delta.table(f"delta.`{other}`").collect())
+    assert ForeignTable(in_driver).to_pyarrow_table().num_rows == 3
 
 
-def test_partitions_are_the_directories_of_a_job(delta: SparkSession, path: str) -> None:
-    own, other = f"{path}/own", f"{path}/other"
-    for table in (own, other):
-        delta.sql(f"CREATE TABLE delta.`{table}` ({COLUMNS}) USING delta PARTITIONED BY (s, day, ok, bin)")
-    with jobs_of(delta, 0):
-        delta.sql(f"INSERT INTO delta.`{own}` {VALUES}")
-    rows_by_job(delta).createOrReplaceTempView("rows_by_job")
-    delta.sql(f"INSERT INTO delta.`{other}` SELECT * FROM rows_by_job")
-    directories = [{file.parent.relative_to(table) for file in parquet_files(table)} for table in (own, other)]
-    assert directories[0] == directories[1]
-    assert len(directories[0]) == 3
-    assert repr(delta.table(f"delta.`{own}`").orderBy("id").collect()) == repr(
-        delta.table(f"delta.`{other}`").orderBy("id").collect()
-    )
+def test_partitions_are_the_directories_of_a_job(written_twice: Callable[[str], tuple[str, str]]) -> None:
+    tables = written_twice("PARTITIONED BY (s, day, ok, bin)")
+    in_driver, by_job = ({file.parent.relative_to(table) for file in parquet_files(table)} for table in tables)
+    assert in_driver == by_job
+    assert len(in_driver) == 3
 
 
 def test_rows_of_one_partition_share_a_file(delta: SparkSession, path: str) -> None:
@@ -131,13 +131,20 @@ def test_many_rows_are_written_by_a_job(delta: SparkSession, path: str) -> None:
     assert delta.table(f"delta.`{path}`").count() == 10_001
 
 
-def test_rules_of_the_table_are_checked(delta: SparkSession, path: str) -> None:
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ("VALUES (1, 1), (NULL, 2)", NotNullViolationError),
+        ("VALUES (1, 1), (2, 20)", CheckConstraintViolationError),
+        ("SELECT CAST(NULL AS INT), 2", NotNullViolationError),
+        ("SELECT 2, 20", CheckConstraintViolationError),
+    ],
+)
+def test_rules_of_the_table_are_checked(delta: SparkSession, path: str, rows: str, error: type[DeltaError]) -> None:
     delta.sql(f"CREATE TABLE delta.`{path}` (id INT NOT NULL, v INT) USING delta")
     delta.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT small CHECK (v < 10)")
-    with pytest.raises(NotNullViolationError):
-        delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 1), (NULL, 2)")
-    with pytest.raises(CheckConstraintViolationError):
-        delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 1), (2, 20)")
+    with pytest.raises(error):
+        delta.sql(f"INSERT INTO delta.`{path}` {rows}")
     assert parquet_files(path) == []
     assert DeltaTable.forPath(delta, path).history(1).collect()[0]["operation"] == "ADD CONSTRAINT"
 

@@ -103,7 +103,7 @@ public final class FileWrite implements scala.Function0 {
     OutputWriterFactory factory = format.prepareWrite(session, job, settings, schema(stored));
     long recordsMax = settings.contains(MAX_RECORDS) ? Long.parseLong((String) settings.apply(MAX_RECORDS)) : conf.maxRecordsPerFile();
     description = new WriteJobDescription(UUID.randomUUID().toString(), new SerializableConfiguration(job.getConfiguration()), factory,
-        columns, stored, partitions, scala.Option.empty(), root, Plans.scalaMap(Collections.emptyMap()), recordsMax, "UTC",
+        columns, stored, partitions, scala.Option.empty(), root, Plans.scalaMap(Collections.emptyMap()), recordsMax, (String) settings.apply("timeZone"),
         scala.collection.immutable.Nil$.MODULE$);
     return (String) SQLConf$.MODULE$.withExistingConf(conf, this);
   }
