@@ -56,6 +56,19 @@ def test_an_error_of_a_write_without_format_says_so(delta: SparkSession, name: s
 
 
 @in_this_process
+def test_a_session_made_later_says_the_same_in_its_first_statement(delta: SparkSession, name: str) -> None:
+    """Spark refused a REPLACE before our rule saw it: it adds the rules of extensions last."""
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1L AS id")
+    calls: list[Callable[[SparkSession], Any]] = [
+        lambda session: session.range(3).writeTo(name).createOrReplace(),
+        lambda session: session.sql(f"CREATE OR REPLACE TABLE {name} (id INT)"),
+    ]
+    for call in calls:
+        with pytest.raises(AnalysisException, match="USING delta"):
+            call(delta.newSession())
+
+
+@in_this_process
 def test_a_table_of_another_format_that_replaces_it_is_warned_of(
     delta: SparkSession, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,14 +15,22 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 public class DeltaParser implements InvocationHandler {
   public final Object spark;
   private final Pattern ours;
+  /** A session whose rules have to be ordered before its first statement; null if they are. Its analyzer does not exist before this parser. */
+  private org.apache.spark.sql.classic.SparkSession unordered;
 
-  public DeltaParser(Object spark, String ours) {
+  public DeltaParser(Object spark, String ours, org.apache.spark.sql.classic.SparkSession unordered) {
     this.spark = spark;
+    this.unordered = unordered;
     this.ours = Pattern.compile(ours, 34);  // CASE_INSENSITIVE | DOTALL
   }
 
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     JarsLoader.leaveHives();
+    if (unordered != null) {
+      org.apache.spark.sql.classic.SparkSession session = unordered;
+      unordered = null;
+      Sessions.orderRules(session);
+    }
     if (Python.isOpen() && method.getName().startsWith("parsePlan") && ours.matcher((String) arguments[0]).find()) {
       String text = new VariableSubstitution().substitute((String) arguments[0]);
       Object session = org.apache.spark.sql.classic.SparkSession.active();
@@ -50,7 +58,8 @@ public class DeltaParser implements InvocationHandler {
     return text.indexOf('@') < 0 ? null : PythonCallbacks.quoteVersions(text);
   }
 
-  public static Object around(Object spark, String ours) {
-    return Proxy.newProxyInstance(ParserInterface.class.getClassLoader(), new Class[] {ParserInterface.class}, new DeltaParser(spark, ours));
+  public static Object around(Object spark, String ours, org.apache.spark.sql.classic.SparkSession unordered) {
+    DeltaParser parser = new DeltaParser(spark, ours, unordered);
+    return Proxy.newProxyInstance(ParserInterface.class.getClassLoader(), new Class[] {ParserInterface.class}, parser);
   }
 }

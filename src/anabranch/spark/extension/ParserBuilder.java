@@ -10,6 +10,6 @@ public class ParserBuilder extends scala.runtime.AbstractFunction2 {
 
   public Object apply(Object session, Object parser) {
     Sessions.made((org.apache.spark.sql.classic.SparkSession) session);
-    return DeltaParser.around(parser, ours);
+    return DeltaParser.around(parser, ours, (org.apache.spark.sql.classic.SparkSession) session);
   }
 }

@@ -24,6 +24,8 @@ public final class Sessions {
   /** Names of the analyzer's fields. */
   private static final String RULES = "extendedResolutionRules";
   private static final String FIRST_RULES = "hintResolutionRules";
+  /** Spark's rule that turns statements on tables of its own formats into its commands, and refuses what these cannot do. */
+  private static final String CATALOG_RULE = "ResolveSessionCatalog";
   private static final String JARS_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog";
   /** By session, enabled or made later: the previous setting of the catalog, null for none, and the initial options. */
   private static final Map BEFORE = Collections.synchronizedMap(new WeakHashMap());
@@ -76,9 +78,9 @@ public final class Sessions {
       APPLICATIONS.put(extensions, session.sparkContext().conf().get(CATALOG_KEY, null));
       session.sparkContext().conf().set(CATALOG_KEY, CATALOG);
     }
-    if (!isOurs(state.sqlParser())) putParser(state, DeltaParser.around(state.sqlParser(), statements));
+    if (!isOurs(state.sqlParser())) putParser(state, DeltaParser.around(state.sqlParser(), statements, null));
     // After Spark's rules that resolve tables of other formats, so that the source of a MERGE is resolved before ours.
-    addRules(state, RULES, new Object[] {new ResolveDeltaTables(session)}, "ResolveSessionCatalog");
+    addRules(state, RULES, new Object[] {new ResolveDeltaTables(session)}, CATALOG_RULE);
     addRules(state, FIRST_RULES, new Object[] {new ResolveTablePaths(session), new ResolveInserts(session), new ResolveUpdateDefaults(session)}, null);
     extensions.registerTableFunctions(state.tableFunctionRegistry());
     OtherFormats.watch(session);
@@ -118,6 +120,17 @@ public final class Sessions {
   /** Called for a new session that has our extensions. */
   public static void made(org.apache.spark.sql.classic.SparkSession session) {
     BEFORE.put(session, new Object[] {APPLICATIONS.get(session.extensions()), null});
+  }
+
+  /** Moves our rule in a later session to where `enable` adds it. Spark adds injected rules last, after its own have refused a REPLACE. */
+  static synchronized void orderRules(org.apache.spark.sql.classic.SparkSession session) throws Exception {
+    SessionState state = session.sessionState();
+    Buffer rules = ruleList(state, RULES);
+    List indexes = indexesOfOurs(rules);
+    if (indexes.isEmpty()) return;
+    Object rule = rules.remove(((Integer) indexes.get(0)).intValue());
+    rules.insert(indexBefore(rules, CATALOG_RULE), rule);
+    put(state.analyzer(), RULES, rules.toSeq());
   }
 
   /** Undoes `enable` in this session alone. */
@@ -199,10 +212,16 @@ public final class Sessions {
   private static void addRules(SessionState state, String list, Object[] ours, String before) throws Exception {
     Buffer rules = ruleList(state, list);
     if (!indexesOfOurs(rules).isEmpty()) return;
-    int index = 0;
-    while (before != null && index < rules.length() && !rules.apply(index).getClass().getSimpleName().equals(before)) index++;
+    int index = before == null ? 0 : indexBefore(rules, before);
     for (int i = 0; i < ours.length; i++) rules.insert(index + i, ours[i]);
     put(state.analyzer(), list, rules.toSeq());
+  }
+
+  /** The index of the rule of that class; the end if there is none. */
+  private static int indexBefore(Buffer rules, String name) {
+    int index = 0;
+    while (index < rules.length() && !rules.apply(index).getClass().getSimpleName().equals(name)) index++;
+    return index;
   }
 
   private static void removeRules(SessionState state, String list) throws Exception {
