@@ -18,9 +18,12 @@ from differential.known_differences import KNOWN
 from differential.player import JARS
 from differential.programs import Program, programs
 from differential.sides import Side, differences
+from differential.sources import source_programs
 
 DELTA_PACKAGE = "ANABRANCH_DELTA_PACKAGE"
 """Where Python finds delta-spark's package `delta`; `scripts/test_jar.sh` sets it."""
+
+PROGRAMS = (*programs(), *source_programs(len(programs())))
 
 pytestmark = [
     pytest.mark.jar,
@@ -43,7 +46,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
         side.close()
 
 
-@pytest.mark.parametrize("program", programs(), ids=str)
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_a_program_gives_what_it_gives_with_the_jar(sides: tuple[Side, Side], program: Program) -> None:
     for side in sides:
         side.begin(program)
@@ -56,7 +59,7 @@ def test_a_program_gives_what_it_gives_with_the_jar(sides: tuple[Side, Side], pr
 
 
 def test_known_differences_are_of_steps_that_there_are() -> None:
-    steps = {(str(program), step) for program in programs() for step in program.steps}
+    steps = {(str(program), step) for program in PROGRAMS for step in program.steps}
     assert sorted(key for key in KNOWN if key not in steps and not key[1].startswith("at the end: ")) == []
 
 

@@ -1,4 +1,4 @@
-"""SHOW TABLES, SHOW VIEWS and SHOW PARTITIONS as Hive answers them, for clients that read them so."""
+"""SHOW TABLES, SHOW VIEWS, SHOW PARTITIONS and DESCRIBE as Hive answers them, for clients that read them so."""
 
 from __future__ import annotations
 
@@ -55,6 +55,17 @@ def test_partitions_as_hive_writes_them(session: SparkSession) -> None:
     assert shown.collect() == [("day=2026-01-01/kind=__HIVE_DEFAULT_PARTITION__",), ("day=2026-01-02/kind=a%2Fb",)]
     one = session.sql(f"{statement} PARTITION (day = '2026-01-02')")
     assert one.collect() == [("day=2026-01-02/kind=a%2Fb",)]
+
+
+def test_clustering_columns_are_not_described_twice(session: SparkSession) -> None:
+    """PyHive takes each row of DESCRIBE before the section on partitions for a column."""
+    session.sql(f"CREATE TABLE {SCHEMA}.clustered (id BIGINT, day DATE) USING delta CLUSTER BY (day)")
+    described = session.sql(f"DESCRIBE {SCHEMA}.clustered").collect()
+    assert "# Clustering Information" in [row.col_name for row in described]
+    session.conf.set(SETTING, "true")
+    assert session.sql(f"DESCRIBE {SCHEMA}.clustered").collect() == [("id", "bigint", None), ("day", "date", None)]
+    extended = [row.col_name for row in session.sql(f"DESCRIBE EXTENDED {SCHEMA}.clustered").collect()]
+    assert "# Clustering Information" in extended
 
 
 def test_other_patterns_are_answered_as_by_spark(session: SparkSession) -> None:

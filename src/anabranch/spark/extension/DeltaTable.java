@@ -70,6 +70,24 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     this.catalogTable = catalogTable;
   }
 
+  private DeltaTable(DeltaTable table, String[] clusteringColumns) {
+    this.name = table.name;
+    this.path = table.path;
+    this.schema = table.schema;
+    this.schemaJson = table.schemaJson;
+    this.partitionColumns = table.partitionColumns;
+    this.clusteringColumns = clusteringColumns;
+    this.properties = table.properties;
+    this.version = table.version;
+    this.options = table.options;
+    this.catalogTable = table.catalogTable;
+  }
+
+  /** The table as if it had no clustering columns. */
+  DeltaTable unclustered() {
+    return new DeltaTable(this, new String[0]);
+  }
+
   private static String[] parts(String text) {
     return text.isEmpty() ? new String[0] : text.split("\0", -1);
   }

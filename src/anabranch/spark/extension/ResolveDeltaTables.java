@@ -34,7 +34,7 @@ public class ResolveDeltaTables extends org.apache.spark.sql.catalyst.rules.Rule
 
   public TreeNode apply(TreeNode node) {
     if (!Python.isOpen()) return node;
-    LogicalPlan plan = (LogicalPlan) node;
+    LogicalPlan plan = Listings.described((LogicalPlan) node);
     if (plan instanceof CreateTableAsSelect) plan = StagedWrites.unlessThere((CreateTableAsSelect) plan);
     if (plan instanceof CreateTable && isOurs((CreateTable) plan)) return command(plan);
     OtherFormats.check(session, plan);
