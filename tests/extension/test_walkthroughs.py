@@ -16,6 +16,8 @@ import pytest
 from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql import SparkSession
 
+from anabranch.spark.session import delta_session
+from anabranch.spark.session.delta_session import DeltaSession
 from extension.interruptions import meanwhile
 from test_house import SOURCE, paths_in, section
 
@@ -93,6 +95,21 @@ def test_a_statement_calls_the_jvm_seldom(
     delta.sql(statement.format(table=table, id=7)).collect()
     monkeypatch.undo()
     assert len(commands) <= JVM_CALLS_MAX[statement], "".join(command.replace("\n", " ") + "\n" for command in commands)
+
+
+@pytest.mark.spark
+def test_a_session_of_many_paths_still_keeps_the_newest(
+    delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After 1,024 paths each callback asked Hadoop, by eleven calls, for the full name of a table's."""
+    session = DeltaSession(delta)
+    monkeypatch.setattr(delta_session, "PATHS_KEPT_MAX", 2)
+    paths = [f"{path}/{number}" for number in range(4)]
+    qualified = [session.qualified_path(each) for each in paths]
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "_qualify", lambda each: pytest.fail(f"{each} was asked for again"))
+        assert [session.qualified_path(each) for each in paths[2:]] == qualified[2:] == paths[2:]
+    assert session.qualified_path(paths[0]) == paths[0]
 
 
 JOBS_MAX = {

@@ -175,7 +175,10 @@ class DeltaSession:
         qualified = self._qualified.get(path)
         if qualified is None:
             qualified = self._qualify(path)
-            if len(self._qualified) < PATHS_KEPT_MAX:
+            with self._guard:
+                # The oldest goes: a session that lives long asks for its newest tables.
+                while len(self._qualified) >= PATHS_KEPT_MAX:
+                    del self._qualified[next(iter(self._qualified))]
                 self._qualified[path] = qualified
         return qualified
 
