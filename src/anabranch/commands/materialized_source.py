@@ -6,7 +6,8 @@ import dataclasses
 
 from pyspark.sql import DataFrame
 
-from anabranch.spark.conditions.repeatable_rows import CachedRows, cache_rows, is_repeatable
+from anabranch.spark.conditions.repeatable_rows import is_repeatable
+from anabranch.spark.rows.cached_rows import CachedRows, cache_rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

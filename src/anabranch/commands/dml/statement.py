@@ -18,7 +18,7 @@ from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransaction
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.repeatable_rows import CachedRows
+from anabranch.spark.rows.cached_rows import CachedRows
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import already_written

@@ -44,10 +44,10 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote, quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
-from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
 from anabranch.spark.conditions.user_condition import empty_frame, has_subquery, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
+from anabranch.spark.rows.cached_rows import cache_or_checkpoint
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations

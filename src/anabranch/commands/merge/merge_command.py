@@ -56,12 +56,14 @@ def merge(
 def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
     """All of a MERGE but its commit."""
     latest = table.latest()
+    table.session.describe_jobs(f"MERGE {table.label}")
     statement.check(table=table.label)
     source_versions = versions_read(statement.source, table.path)
     first = _version_read(table, latest, source_versions)
     watch = Stopwatch(table)
     with _unknown_columns_named(table), released_on_failure() as cached:
-        source = materialize(statement.source, counts=False)
+        with watch.measured("materializeSourceTimeMs"):
+            source = materialize(statement.source, counts=False)
         cached.extend(source.cached)
         plan = begin_at_version_read(table, first, lambda snapshot: _plan(table, snapshot, statement, source.frame))
         transaction, target = _begin(plan)

@@ -12,6 +12,7 @@ from anabranch.commands.merge.merge_values import ClauseValues, output_name
 from anabranch.schema.paths import quote
 from anabranch.spark.conditions.column_names import RowNames, named_again
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
+from anabranch.spark.rows.task_count import Size, size_of
 
 ACTION_COLUMN = "__anabranch_action"
 """The number of the clause that applies to the row: clauses of WHEN MATCHED are numbered first, then those of WHEN NOT
@@ -23,6 +24,7 @@ APPLIED = f"{ACTION_COLUMN} <> {LEFT_ALONE}"
 POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 _IN_SOURCE = "__anabranch_in_source"
 _DECIDED = "__anabranch_decided"
+_MATCHED = "__anabranch_matched"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +41,20 @@ class MergeJoin:
     """Joins rows of the table, any of them, to the source, which is evaluated once."""
 
     def __init__(
-        self, source: DataFrame, conditions: MergeConditions, *, alias: RowNames, source_is_small: bool = False
+        self,
+        source: DataFrame,
+        conditions: MergeConditions,
+        *,
+        alias: RowNames,
+        has_keys: bool = False,
+        source_is_small: bool = False,
     ) -> None:
+        """`has_keys` says whether the condition compares columns of both for equality."""
         self.source = source
         self.conditions = conditions
         self.source_is_small = source_is_small
         self._alias = alias
+        self._has_keys = has_keys
 
     def changed(self, rows: DataFrame) -> DataFrame:
         """The rows to which a clause applies, with their positions; a row that is matched twice may be there twice."""
@@ -53,7 +63,8 @@ class MergeJoin:
 
     def matched(self, rows: DataFrame, *, keeps: Sequence[str] = ()) -> DataFrame:
         """The matched rows, each once, with their positions and the columns `keeps`."""
-        matches = rows.join(self._hinted(), as_column(self.conditions.on), "left_semi")
+        source = F.broadcast(self.source) if self.source_is_small else self.source
+        matches = rows.join(source, as_column(self.conditions.on), "left_semi")
         return matches.select(*(rows[quote(name)] for name in (*keeps, *POSITION)))
 
     def decided(
@@ -87,7 +98,7 @@ class MergeJoin:
         source = self.source
         if matched is not None:
             rows = named_again(matched, self._alias)
-            source = source.join(rows, as_column(self.conditions.on), "left_anti")
+            source = self._unmatched(rows)
         chosen = source.withColumn(ACTION_COLUMN, _first(self.conditions.not_matched, start=0, otherwise=None))
         clauses = dict(enumerate(values))
         computed = _computed(clauses, range(len(values)), outputs, F.col)
@@ -95,13 +106,33 @@ class MergeJoin:
 
     def _pairs(self, rows: DataFrame, how: str) -> DataFrame:
         """Pairs of rows of the table and the source, with the action of matched ones; NULL for others."""
-        source = self._hinted().withColumn(_IN_SOURCE, F.lit(True))
-        pairs = rows.join(source, as_column(self.conditions.on), how)
+        pairs = self._joined(rows, self.source.withColumn(_IN_SOURCE, F.lit(True)), how)
         action = _first(self.conditions.matched, start=0, otherwise=LEFT_ALONE)
         return pairs.withColumn(ACTION_COLUMN, F.when(F.col(_IN_SOURCE), action))
 
-    def _hinted(self) -> DataFrame:
-        return F.broadcast(self.source) if self.source_is_small else self.source
+    def _joined(self, rows: DataFrame, source: DataFrame, how: str) -> DataFrame:
+        """Joins rows of the table and the source, with hints to Spark."""
+        on = as_column(self.conditions.on)
+        if self._is_small(rows):
+            return _in_one_task(rows, source, on, how)
+        return rows.join(F.broadcast(source) if self.source_is_small else source, on, how)
+
+    def _unmatched(self, rows: DataFrame) -> DataFrame:
+        """The rows of the source that match none of these rows."""
+        on = as_column(self.conditions.on)
+        if not self._is_small(rows):
+            return self.source.join(rows, on, "left_anti")
+        # Spark would move an anti-join below what keeps its rows in one task.
+        pairs = _in_one_task(self.source, rows.withColumn(_MATCHED, F.lit(True)), on, "left")
+        return pairs.where(f"{_MATCHED} IS NULL").select(self.source["*"])
+
+    def _is_small(self, rows: DataFrame) -> bool:
+        return self._has_keys and Size.LARGE not in (size_of(rows), size_of(self.source))
+
+
+def _in_one_task(left: DataFrame, right: DataFrame, on: Column, how: str) -> DataFrame:
+    """The join of small frames by one job: without an exchange of rows, and a broadcast takes a job of its own."""
+    return left.coalesce(1).join(right.coalesce(1).hint("shuffle_hash"), on, how)
 
 
 def as_column(condition: Column | str) -> Column:

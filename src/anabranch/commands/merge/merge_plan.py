@@ -82,6 +82,7 @@ class MergePlan:
             self.source,
             conditions,
             alias=self.statement.alias,
+            has_keys=bool(self.on.keys),
             source_is_small=not threshold.strip().startswith("-") and is_small(self.source, num_source_rows),
         )
 

@@ -21,7 +21,7 @@ from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import metadata_columns
-from anabranch.spark.conditions.repeatable_rows import CachedRows, cache_rows
+from anabranch.spark.rows.cached_rows import CachedRows, cache_rows
 from anabranch.spark.rows.hidden_rows import mark_rows as marks_of_frame
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.read_set import FileKey, RowsOfFile

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NumericType, StringType
 
 from anabranch.spark.conditions.join_conditions import JoinKey
-from anabranch.spark.rows.task_count import in_one_task_if_small
+from anabranch.spark.rows.task_count import Size, in_few_tasks, size_of
 
 VALUES_MAX = 100
 """Up to so many rows of a source partition the single values of a key are collected, not only its bounds."""
@@ -39,20 +39,11 @@ class SourceFacts:
 
 
 def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Sequence[str] = ()) -> SourceFacts:
-    """Count the rows and find the bounds of the keys. This job evaluates the source."""
+    """Count the rows and find the bounds of the keys. This evaluates the source, unless the driver has its rows."""
     bounded = [key for key in keys if _encoded(key.source, key.data_type) is not None]
-    values = [_encoded(key.source, key.data_type) for key in bounded]
-    row_number = F.expr(f"monotonically_increasing_id() & {_ROW_OF_PARTITION} AS number")
-    encoded = source.select(row_number, *(value.alias(f"k{i}") for i, value in enumerate(values) if value is not None))
-    aggregates = ["count(number) AS num_rows"]
-    for i in range(len(bounded)):
-        aggregates += [
-            f"count(k{i}) AS count{i}",
-            f"min(k{i}) AS min{i}",
-            f"max(k{i}) AS max{i}",
-            f"collect_set(CASE WHEN number < {VALUES_MAX} THEN k{i} END) AS values{i}",
-        ]
-    row = in_one_task_if_small(encoded).selectExpr(*aggregates).collect()[0].asDict()
+    encoded = [value for key in bounded if (value := _encoded(key.source, key.data_type)) is not None]
+    size = size_of(source)
+    row = _aggregates_of_rows(source, encoded) if size is Size.LOCAL else _aggregates(source, encoded, size)
     num_rows = int(row["num_rows"])
     if num_rows == 0:
         return SourceFacts(num_rows=0, bounds=(), matches_nothing=True)
@@ -67,6 +58,32 @@ def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Se
         if condition is not None:
             bounds.append(condition)
     return SourceFacts(num_rows=num_rows, bounds=tuple(bounds), matches_nothing=False)
+
+
+def _aggregates(source: DataFrame, encoded: Sequence[Column], size: Size) -> dict[str, Any]:
+    """The number of rows; of each value that is not NULL number, minimum and maximum, and some or all values."""
+    row_number = F.expr(f"monotonically_increasing_id() & {_ROW_OF_PARTITION} AS number")
+    values = source.select(row_number, *(value.alias(f"k{i}") for i, value in enumerate(encoded)))
+    aggregates = ["count(number) AS num_rows"]
+    for i in range(len(encoded)):
+        aggregates += [
+            f"count(k{i}) AS count{i}",
+            f"min(k{i}) AS min{i}",
+            f"max(k{i}) AS max{i}",
+            f"collect_set(CASE WHEN number < {VALUES_MAX} THEN k{i} END) AS values{i}",
+        ]
+    return in_few_tasks(values, size).selectExpr(*aggregates).collect()[0].asDict()
+
+
+def _aggregates_of_rows(source: DataFrame, encoded: Sequence[Column]) -> dict[str, Any]:
+    """The same as `_aggregates`, computed here from rows that the driver has."""
+    rows = source.select(F.lit(True), *encoded).collect()
+    aggregates: dict[str, Any] = {"num_rows": len(rows)}
+    for i in range(len(encoded)):
+        values = [row[i + 1] for row in rows if row[i + 1] is not None]
+        low, high = min(values, default=None), max(values, default=None)
+        aggregates |= {f"count{i}": len(values), f"min{i}": low, f"max{i}": high, f"values{i}": set(values)}
+    return aggregates
 
 
 def _few_values(source: DataFrame, key: JoinKey, partition_columns: Sequence[str]) -> list[Any] | None:

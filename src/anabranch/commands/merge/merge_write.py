@@ -29,8 +29,8 @@ from anabranch.schema.computed_columns import RowTrackingColumns, identity_colum
 from anabranch.schema.enforcement import WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote, quoted
-from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
 from anabranch.spark.engine import WrittenFiles
+from anabranch.spark.rows.cached_rows import cache_or_checkpoint
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when

@@ -26,9 +26,9 @@ from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold, quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
-from anabranch.spark.conditions.repeatable_rows import CachedRows
 from anabranch.spark.conditions.user_condition import empty_frame
 from anabranch.spark.native.plan_reading import versions_read
+from anabranch.spark.rows.cached_rows import CachedRows
 
 _OLD, _NEW = "__anabranch_old", "__anabranch_new"
 

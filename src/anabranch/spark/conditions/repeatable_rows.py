@@ -1,9 +1,8 @@
-"""Rows and texts that are the same at each use: repeatable frames, cached rows, conditions with a fixed clock."""
+"""Rows and texts that are the same at each use: repeatable frames, conditions with a fixed clock."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -61,37 +60,3 @@ def _literal(name: str, time_zone: TimeZone, now_ms: int) -> str:
     if name == "localtimestamp":
         return f"TIMESTAMP_NTZ'{local:%Y-%m-%d %H:%M:%S.%f}'"
     return f"TIMESTAMP'{value_text.micros_to_datetime(now, utc=False):%Y-%m-%d %H:%M:%S.%f}+00:00'"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CachedRows:
-    """Rows that are computed once and used several times."""
-
-    frame: DataFrame
-    """It has the columns of the frame that was cached: Columns taken from that one name them, too."""
-    release: Callable[[], object]
-    """Frees the memory. May be called again."""
-
-
-def cache_or_checkpoint(frame: DataFrame) -> CachedRows:
-    """The same rows for every use of the result, however many there are; computed when they are first needed."""
-    if not frame._jdf.queryExecution().analyzed().deterministic():
-        # An executor that dies takes its part of a cache with it, and Spark would compute that part again: other rows
-        # might be written than those that were marked as changed. A checkpoint is never computed again; the job fails.
-        return _checkpointed(frame)
-    return cache_rows(frame)
-
-
-def cache_rows(frame: DataFrame, *, counts: bool = True) -> CachedRows:
-    """The rows of a frame, computed when they are first needed, and again where an executor has lost them.
-
-    Observations of the frame (`df.observe`) are completed on release, as if of no rows unless `counts` is true.
-    """
-    jvm: Any = frame.sparkSession._jvm
-    rows = jvm.delta.KeptRows(frame._jdf)
-    return CachedRows(frame=DataFrame(rows.rows(), frame.sparkSession), release=lambda: rows.letGo(counts))
-
-
-def _checkpointed(frame: DataFrame) -> CachedRows:
-    # Spark frees the memory once no object refers to the frame.
-    return CachedRows(frame=frame.localCheckpoint(eager=False), release=lambda: None)

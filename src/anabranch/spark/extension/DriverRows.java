@@ -7,11 +7,12 @@ import org.apache.spark.sql.catalyst.expressions.InterpretedMutableProjection;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.UnionExec;
 import scala.collection.immutable.Nil$;
 
 /** Rows of a plan that the driver has, or computes without a job: those of VALUES, and the one of SELECT without FROM. */
 final class DriverRows {
-  private static final int ROWS_MAX = 10000;
+  static final int ROWS_MAX = 10000;
 
   private DriverRows() {}
 
@@ -23,7 +24,18 @@ final class DriverRows {
       return new ArrayList(scala.jdk.javaapi.CollectionConverters.asJava(scan.rows()));
     }
     if (isStage(plan)) return of((SparkPlan) plan.children().apply(0));
+    if (plan instanceof UnionExec) return union((UnionExec) plan);
     return plan instanceof ProjectExec ? oneRow((ProjectExec) plan) : null;
+  }
+
+  private static List union(UnionExec plan) {
+    List rows = new ArrayList();
+    for (int i = 0; i < plan.children().size(); i++) {
+      List of = of((SparkPlan) plan.children().apply(i));
+      if (of == null || rows.size() + of.size() > ROWS_MAX) return null;
+      rows.addAll(of);
+    }
+    return rows;
   }
 
   private static List oneRow(ProjectExec plan) {
@@ -41,6 +53,6 @@ final class DriverRows {
   /** Whether the operator only says how its child is executed. */
   private static boolean isStage(SparkPlan plan) {
     String name = plan.getClass().getSimpleName();
-    return name.equals("WholeStageCodegenExec") || name.equals("InputAdapter");
+    return name.equals("WholeStageCodegenExec") || name.equals("InputAdapter") || name.equals("CoalesceExec");
   }
 }

@@ -2,23 +2,70 @@ package delta;
 
 import java.util.Arrays;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution$;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import scala.collection.immutable.Seq;
 
-/** Which rows one task computes about as fast as several: those made of little data, by operators that cost little for each row. */
-public final class SmallPlans {
+/**
+ * Which rows one task computes about as fast as several: those made of little data, by operators that cost little for each row. If they
+ * are few, the driver can keep them: then no cache has to be filled and read by jobs of their own.
+ */
+public final class SmallPlans implements scala.Function0 {
+  private static final int LARGE = 0;
+  private static final int SMALL = 1;
+  private static final int LOCAL = 2;
   private static final long BYTES_MAX = 4L << 20;
   private static final Set CHEAP = new HashSet(Arrays.asList(new Object[] {"Project", "Filter", "Join", "Aggregate", "Distinct", "Union",
-      "SubqueryAlias", "View", "LogicalRelation", "LocalRelation", "Range", "OneRowRelation", "InMemoryRelation", "ResolvedHint"}));
+      "SubqueryAlias", "View", "LogicalRelation", "LocalRelation", "Range", "OneRowRelation", "InMemoryRelation", "ResolvedHint", "Repartition"}));
 
-  private SmallPlans() {}
+  private final SparkPlan plan;
 
-  /** Whether the frame is one of them. Functions of users may be slow for each row, and are left to as many tasks as there are. */
-  public static boolean isSmall(org.apache.spark.sql.classic.Dataset frame) {
-    return bytes(frame.queryExecution().analyzed()) <= BYTES_MAX;
+  private SmallPlans(SparkPlan plan) {
+    this.plan = plan;
+  }
+
+  /**
+   * What it takes to compute the frame: `LOCAL` no job, as the driver has its rows, `SMALL` one task, `LARGE` as many tasks as there are.
+   * Functions of users may be slow for each row, and are left to all of them.
+   */
+  public static int kind(org.apache.spark.sql.classic.Dataset frame) {
+    if (bytes(frame.queryExecution().analyzed()) > BYTES_MAX) return LARGE;
+    return frame.queryExecution().optimizedPlan() instanceof LocalRelation ? LOCAL : SMALL;
+  }
+
+  /**
+   * The rows of a small frame, computed now, by one task, and kept by the driver, as a frame with the same columns.
+   *
+   * @return null for a frame that is not small, or has more rows than the driver writes by itself
+   */
+  public static org.apache.spark.sql.classic.Dataset kept(org.apache.spark.sql.classic.Dataset frame) {
+    if (kind(frame) == LARGE) return null;
+    org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
+    List rows = DriverRows.of(frame.queryExecution().executedPlan());
+    if (rows == null) rows = computed(((org.apache.spark.sql.classic.Dataset) frame.coalesce(1)).queryExecution());
+    if (rows.size() > DriverRows.ROWS_MAX) return null;
+    Seq kept = scala.jdk.javaapi.CollectionConverters.asScala(rows).toSeq();
+    LocalRelation relation = LocalRelation$.MODULE$.apply(frame.queryExecution().analyzed().output(), kept, false, scala.Option.empty());
+    return org.apache.spark.sql.classic.Dataset.ofRows(session, relation);
+  }
+
+  private static List computed(QueryExecution execution) {
+    SmallPlans body = new SmallPlans(execution.executedPlan());
+    Object rows = SQLExecution$.MODULE$.withNewExecutionId(execution, scala.Option.apply("anabranch rows"), body);
+    return Arrays.asList((InternalRow[]) rows);
+  }
+
+  public Object apply() {
+    return plan.executeTake(DriverRows.ROWS_MAX + 1);
   }
 
   /** The bytes that the plan reads; more than any limit for other plans. */

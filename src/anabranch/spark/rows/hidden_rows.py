@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_vector_size, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.rows.task_count import in_one_task_if_small
+from anabranch.spark.rows.task_count import Size, in_few_tasks, size_of
 from anabranch.transaction.rows.row_ids import row_count
 
 CHUNK_BITS = 12
@@ -138,12 +138,15 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedR
     """Runs the frame, which has the position columns of `ScanRequest`, and returns its rows as bitmaps.
 
     Spark's own aggregates build them, 4 KB for each 32,768 positions with a row among them. So executors need no
-    Python, and the driver receives little data, for any number of rows.
+    Python, and the driver receives little data, for any number of rows. Rows that the driver has need no job.
     """
+    size = size_of(frame)
+    if size is Size.LOCAL:
+        return _marks_of_rows(frame.select(FILE_ID_COLUMN, ROW_INDEX_COLUMN, *group_by).collect())
     # The aggregates count positions from one.
     position = f"{ROW_INDEX_COLUMN} + 1"
     marked = (
-        in_one_task_if_small(frame)
+        in_few_tasks(frame, size)
         .groupBy(FILE_ID_COLUMN, *group_by, F.expr(f"bitmap_bucket_number({position}) AS {_BUCKET}"))
         .agg(
             F.expr(f"bitmap_construct_agg(bitmap_bit_position({position})) AS {_BITS}"),
@@ -152,6 +155,22 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedR
         .toArrow()
     )
     return _gathered(marked, group_by)
+
+
+def _marks_of_rows(rows: Iterable[tuple[Any, ...]]) -> list[MarkedRows]:
+    """The marks of rows with file id, position and the values that they are grouped by."""
+    by_key: dict[tuple[Any, ...], list[int | None]] = {}
+    for file_id, position, *group in rows:
+        by_key.setdefault((file_id, *group), []).append(position)
+    return [
+        MarkedRows(
+            file_id=file_id,
+            group=tuple(group),
+            positions=BitMap64([position for position in positions if position is not None]),
+            count=len(positions),
+        )
+        for (file_id, *group), positions in by_key.items()
+    ]
 
 
 def marked_positions(frame: DataFrame) -> dict[int, BitMap64]:
