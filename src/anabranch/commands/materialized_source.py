@@ -7,7 +7,8 @@ import dataclasses
 from pyspark.sql import DataFrame
 
 from anabranch.spark.conditions.repeatable_rows import is_repeatable
-from anabranch.spark.rows.cached_rows import CachedRows, cache_rows
+from anabranch.spark.rows.cached_rows import CachedRows, in_spark_cache
+from anabranch.spark.rows.task_count import kept_if_small
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,11 +22,17 @@ class MaterializedSource:
 
 
 def materialize(source: DataFrame, *, counts: bool = True) -> MaterializedSource:
-    """The source, evaluated once by the first job that reads it. Observations are completed as `cache_rows` says."""
+    """The source, evaluated once: now if it is small, else by the first job that reads it.
+
+    Observations are completed as `in_spark_cache` says.
+    """
     if _is_kept(source):
         return MaterializedSource(frame=source, cached=())
+    kept = kept_if_small(source)
+    if kept is not None:
+        return MaterializedSource(frame=kept, cached=())
     if is_repeatable(source):
-        rows = cache_rows(source, counts=counts)
+        rows = in_spark_cache(source, counts=counts)
         return MaterializedSource(frame=rows.frame, cached=(rows,))
     # Rows of a checkpoint are never computed again; the rows of a lost cache would be.
     return MaterializedSource(frame=source.localCheckpoint(eager=False), cached=())

@@ -30,19 +30,20 @@ def cache_or_checkpoint(frame: DataFrame) -> CachedRows:
         # An executor that dies takes its part of a cache with it, and Spark would compute that part again: other rows
         # might be written than those that were marked as changed. A checkpoint is never computed again; the job fails.
         return _checkpointed(frame)
-    return _cached(frame)
+    return in_spark_cache(frame)
 
 
-def cache_rows(frame: DataFrame, *, counts: bool = True) -> CachedRows:
-    """The rows of a frame, computed now if few, else when they are first needed, and again where an executor lost them.
+def cache_rows(frame: DataFrame) -> CachedRows:
+    """The rows of a frame, computed now if few, else as `in_spark_cache` says."""
+    kept = kept_if_small(frame)
+    return in_spark_cache(frame) if kept is None else CachedRows(frame=kept, release=_nothing)
+
+
+def in_spark_cache(frame: DataFrame, *, counts: bool = True) -> CachedRows:
+    """The rows of a frame, computed when they are first needed, and again where an executor has lost them.
 
     Observations of the frame (`df.observe`) are completed on release, as if of no rows unless `counts` is true.
     """
-    kept = kept_if_small(frame)
-    return _cached(frame, counts=counts) if kept is None else CachedRows(frame=kept, release=_nothing)
-
-
-def _cached(frame: DataFrame, *, counts: bool = True) -> CachedRows:
     jvm: Any = frame.sparkSession._jvm
     rows = jvm.delta.KeptRows(frame._jdf)
     return CachedRows(frame=DataFrame(rows.rows(), frame.sparkSession), release=lambda: rows.letGo(counts))
