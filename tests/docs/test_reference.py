@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from anabranch.errors.commits import ConflictReason
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "anabranch"
 PYTHON_PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
@@ -116,3 +118,9 @@ def test_every_setting_of_delta_is_acted_on_or_said_to_change_nothing() -> None:
     section = PYTHON_PAGE.partition("## Session settings")[2].partition("## Table properties")[0]
     missing = [name for name in DELTA_HAS if name not in section]
     assert missing == []
+
+
+def test_the_page_on_concurrency_has_every_reason() -> None:
+    page = (ROOT / "docs" / "concurrency.md").read_text("utf-8").partition("| reason |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`([A-Z_]+)`", "\n".join(row.split("|")[1] for row in page.splitlines()[2:])))
+    assert named == {reason.value for reason in ConflictReason}

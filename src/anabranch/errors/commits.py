@@ -142,8 +142,6 @@ class ConflictReason(enum.StrEnum):
     """The winner changed rows that ours changes, or whose values ours depends on."""
     WHOLE_TABLE_READ = "WHOLE_TABLE_READ"
     """Ours read the whole table, or by a condition that cannot be evaluated for single rows."""
-    EMPTY_READ_PREDICATES = "EMPTY_READ_PREDICATES"
-    """Ours changes files and does not declare what it read."""
     REORDER_CYCLE = "REORDER_CYCLE"
     """Ours could only come before an append that another winner has already read."""
     FILES_VACUUMED = "FILES_VACUUMED"

@@ -76,7 +76,6 @@ def advice_on(conflict: Conflict, context: ConflictContext) -> str:
         case (
             ConflictReason.ROW_LEVEL_CHANGES
             | ConflictReason.WHOLE_TABLE_READ
-            | ConflictReason.EMPTY_READ_PREDICATES
             | ConflictReason.WITH_PARTITION_HINT
             | ConflictReason.WITHOUT_HINT
         ):
@@ -90,7 +89,7 @@ def _on_rows(conflict: Conflict, context: ConflictContext) -> str:
         return ISOLATION
     if conflict.reason is ConflictReason.ROW_LEVEL_CHANGES:
         return SAME_ROWS
-    if conflict.reason in (ConflictReason.WHOLE_TABLE_READ, ConflictReason.EMPTY_READ_PREDICATES):
+    if conflict.reason is ConflictReason.WHOLE_TABLE_READ:
         replaces = context.ours.operation.parameters.get("mode") == "Overwrite"
         return WHOLE_TABLE + (REPLACES_ALL if replaces else READS_ALL)
     if not has_row_level_concurrency(context):
