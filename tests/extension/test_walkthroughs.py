@@ -7,7 +7,7 @@ import dataclasses
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 
 from anabranch.spark.session import delta_session
 from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.storage.log_store import StoredFile
 from extension.interruptions import meanwhile
 from test_house import SOURCE, paths_in, section
 
@@ -95,6 +97,28 @@ def test_a_statement_calls_the_jvm_seldom(
     delta.sql(statement.format(table=table, id=7)).collect()
     monkeypatch.undo()
     assert len(commands) <= JVM_CALLS_MAX[statement], "".join(command.replace("\n", " ") + "\n" for command in commands)
+
+
+LISTINGS_MAX = {"One write": 3, "One read": 3, "One DELETE": 4, "One MERGE": 4}
+"""Listings of the log; each is a request on an object store."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("title", LISTINGS_MAX)
+def test_a_statement_lists_the_log_seldom(
+    title: str, delta: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for id_ in range(3):
+        delta.sql(STATEMENTS[title].format(table=table, id=id_)).collect()
+    listed, list_from = [], LocalStore.list_from
+
+    def recorded(store: LocalStore, directory: str, start_after: str = "") -> Iterator[StoredFile]:
+        listed.append(directory)
+        return list_from(store, directory, start_after)
+
+    monkeypatch.setattr(LocalStore, "list_from", recorded)
+    delta.sql(STATEMENTS[title].format(table=table, id=7)).collect()
+    assert len(listed) <= LISTINGS_MAX[title]
 
 
 @pytest.mark.spark

@@ -22,6 +22,7 @@ from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_time_travel
 from anabranch.commands.read.read_changes import ChangesRequest, changes_request, read_changes, reads_changes
 from anabranch.commands.read.read_table import (
+    FolderTable,
     check_declared,
     parse_version,
     snapshot_of,
@@ -134,18 +135,14 @@ class TableHandler:
 
     def table_by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable`; None if the folder has no table."""
-        table, travel, partitions = table_in_folder(
-            self._driver.session(session), path, {}, _time_travel(version, micros)
-        )
-        if table.delta_log.snapshots.latest_or_none() is None:
-            return None
-        return self._described(table, travel, options=_partition_options(partitions))
+        found = table_in_folder(self._driver.session(session), path, {}, _time_travel(version, micros))
+        return None if found.newest is None else self._found(found)
 
     def check_table_by_path(self, session: Any, path: str) -> None:
         """Raises `NotADeltaTableError` if the folder has no table."""
-        table, _, _ = table_in_folder(self._driver.session(session), path, {}, NEWEST)
-        if table.delta_log.snapshots.latest_or_none() is None:
-            raise _no_table(table)
+        found = table_in_folder(self._driver.session(session), path, {}, NEWEST)
+        if found.newest is None:
+            raise _no_table(found.table)
 
     def table_by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable` for an entry of the session's catalog."""
@@ -176,21 +173,20 @@ class TableHandler:
             value = ", ".join(json.loads(lower["paths"])) if "paths" in lower else "None"
             raise InvalidOptionError(option="path", value=value, problem="a Delta table is read from exactly one path")
         travel = time_travel_of(values)
-        table, travel, partitions = table_in_folder(own, lower["path"], values, travel)
-        if table.delta_log.snapshots.latest_or_none() is None:
+        found = table_in_folder(own, lower["path"], values, travel)
+        if found.newest is None:
             if schema is not None:
                 return None
-            raise _no_table(table)
+            raise _no_table(found.table)
         if reads_changes(values):
-            if partitions:
+            if found.partitions:
                 problem = "changes are those of the whole table; give its own path, and filter the rows"
                 raise InvalidOptionError(option="path", value=lower["path"], problem=problem)
             if schema is not None:
                 problem = "changes have columns of their own beside the table's; leave the schema out"
                 raise InvalidOptionError(option="schema", value=str(schema.simpleString()), problem=problem)
-            return self._feed_or_stream(table, values)
-        storage = {key: value for key, value in values.items() if key.startswith(_STORAGE)}
-        return self._described(table, travel, options={**storage, **_partition_options(partitions)})
+            return self._feed_or_stream(found.table, values)
+        return self._found(found, {key: value for key, value in values.items() if key.startswith(_STORAGE)})
 
     def check_declared_schema(self, session: Any, table: Any, declared: str) -> None:
         """Raises `InvalidOptionError` if a reader declares another schema than the table's."""
@@ -224,16 +220,21 @@ class TableHandler:
             raise rows
         return rows._jdf.logicalPlan()
 
+    def _found(self, found: FolderTable, storage: Mapping[str, str] | None = None) -> Any:
+        options = {**(storage or {}), **_partition_options(found.partitions)}
+        return self._described(found.table, found.travel, newest=found.newest, options=options)
+
     def _described(
         self,
         table: TableRef,
-        travel: TimeTravel = NEWEST,
+        travel: TimeTravel,
         *,
+        newest: Snapshot | None = None,
         entry: Any = None,
         options: Mapping[str, str] | None = None,
     ) -> Any:
         """The `delta.DeltaTable` of a table at a version. Raises `NotADeltaTableError`."""
-        snapshot = snapshot_of(table, travel)
+        snapshot = snapshot_of(table, travel, newest=newest)
         return self._table(
             table,
             visible_json(snapshot),

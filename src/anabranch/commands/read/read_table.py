@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -30,30 +31,43 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.storage.external_files import allowed_prefixes_of
 
 
-def table_in_folder(
-    session: DeltaSession, path: str, options: Mapping[str, str], travel: TimeTravel
-) -> tuple[TableRef, TimeTravel, dict[str, str | None]]:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FolderTable:
+    """The table in a folder, and what the path says beside it."""
+
+    table: TableRef
+    newest: Snapshot | None
+    """Its newest version at that moment; None where there is no table."""
+    travel: TimeTravel
+    """The version to read."""
+    partitions: Mapping[str, str | None]
+    """The values of partition columns in the path; empty for the whole table."""
+
+
+def table_in_folder(session: DeltaSession, path: str, options: Mapping[str, str], travel: TimeTravel) -> FolderTable:
     """The table in a folder, whose path may end in a version, a time, or folders of partitions.
 
-    Also returns the version to read, and the values of partition columns in the path, which are empty for the whole
-    table. Raises `TimeTravelTwiceError`, and `InvalidOptionError` where the table has no such partition column.
+    Raises `TimeTravelTwiceError`, and `InvalidOptionError` where the table has no such partition column.
     """
     table = table_at(session, path, options)
-    if table.delta_log.snapshots.latest_or_none() is not None:
-        return table, travel, {}
+    newest = table.delta_log.snapshots.latest_or_none()
+    whole = FolderTable(table=table, newest=newest, travel=travel, partitions={})
+    if newest is not None:
+        return whole
     plain, suffix = split_time_travel(path)
     if not suffix.is_newest and not travel.is_newest:
         problem = "the version is given twice, in the path and beside it"
         raise TimeTravelTwiceError(option="path", value=path, problem=problem)
     root, partitions = split_partitions(plain)
     if suffix.is_newest and not partitions:
-        return table, travel, {}
+        return whole
     table, travel = table_at(session, root, options), suffix if travel.is_newest else travel
-    if table.delta_log.snapshots.latest_or_none() is None:
-        return table, travel, {}
+    newest = table.delta_log.snapshots.latest_or_none()
+    if newest is None:
+        return FolderTable(table=table, newest=None, travel=travel, partitions={})
     for column, value in partitions.items():
         partition_column(table, column, value)
-    return table, travel, partitions
+    return FolderTable(table=table, newest=newest, travel=travel, partitions=partitions)
 
 
 def read(table: TableRef, travel: TimeTravel = NEWEST, *, declared: StructType | str | None = None) -> DataFrame:
@@ -64,9 +78,13 @@ def read(table: TableRef, travel: TimeTravel = NEWEST, *, declared: StructType |
     return table.session.engine.scan(scan_request(table, snapshot, time_travel=not travel.is_newest))
 
 
-def snapshot_of(table: TableRef, travel: TimeTravel) -> Snapshot:
-    """The version to read. Raises `NotADeltaTableError`, and typed errors for versions that do not exist."""
-    newest = table.latest()
+def snapshot_of(table: TableRef, travel: TimeTravel, *, newest: Snapshot | None = None) -> Snapshot:
+    """The version to read; `newest` is the newest, if the caller has just looked it up.
+
+    Raises `NotADeltaTableError`, and typed errors for versions that do not exist.
+    """
+    if newest is None:
+        newest = table.latest()
     if travel.version is not None:
         return table.delta_log.snapshots.at_version(travel.version)
     if travel.timestamp is not None:
