@@ -105,7 +105,7 @@ SOURCES = {
     ),
 }
 
-_IN_ALL_TARGETS = ("a Delta table", "Parquet by its path", "a view of Parquet", "VALUES")
+_IN_ALL_TARGETS = ("Parquet by its path", "VALUES")
 
 
 def _created(rest: str = "") -> tuple[str, ...]:
