@@ -38,7 +38,11 @@ public final class SmallPlans implements scala.Function0 {
    * Functions of users may be slow for each row, and are left to all of them.
    */
   public static int kind(org.apache.spark.sql.classic.Dataset frame) {
-    if (bytes(frame.queryExecution().analyzed()) > BYTES_MAX) return LARGE;
+    LogicalPlan plan = frame.queryExecution().analyzed();
+    if (bytes(plan) > BYTES_MAX) return LARGE;
+    // To optimize a plan takes milliseconds, for nothing if it is going to be a part of another.
+    Seq leaves = plan.collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) if (!(leaves.apply(i) instanceof LocalRelation)) return SMALL;
     return frame.queryExecution().optimizedPlan() instanceof LocalRelation ? LOCAL : SMALL;
   }
 
@@ -48,10 +52,11 @@ public final class SmallPlans implements scala.Function0 {
    * @return null for a frame that is not small, or has more rows than the driver writes by itself
    */
   public static org.apache.spark.sql.classic.Dataset kept(org.apache.spark.sql.classic.Dataset frame) {
-    if (kind(frame) == LARGE) return null;
+    if (bytes(frame.queryExecution().analyzed()) > BYTES_MAX) return null;
     org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
-    List rows = DriverRows.of(frame.queryExecution().executedPlan());
-    if (rows == null) rows = computed(((org.apache.spark.sql.classic.Dataset) frame.coalesce(1)).queryExecution());
+    QueryExecution execution = ((org.apache.spark.sql.classic.Dataset) frame.coalesce(1)).queryExecution();
+    List rows = DriverRows.of(execution.executedPlan());
+    if (rows == null) rows = computed(execution);
     if (rows.size() > DriverRows.ROWS_MAX) return null;
     Seq kept = scala.jdk.javaapi.CollectionConverters.asScala(rows).toSeq();
     LocalRelation relation = LocalRelation$.MODULE$.apply(frame.queryExecution().analyzed().output(), kept, false, scala.Option.empty());
