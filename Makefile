@@ -34,7 +34,7 @@ in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reord
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test coverage test-long check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -91,6 +91,9 @@ soak-serve: $(VENV)/.ready java ## 1,000 sessions of clients of `anabranch serve
 
 test-serve: $(VENV)/spark.jsa java ## The tests of sessions and tables as a client of `anabranch serve`; SERVE_TESTS names others
 	ANABRANCH_TEST_CONNECT=serve $(BIN)/python -m pytest -q -m spark $(SERVE_TESTS) $(PYTEST_ARGS)
+
+test-attacks: $(VENV)/spark.jsa java ## Ways out of the warehouse of `anabranch serve --warehouse-only`, by both doors: a part of test-long
+	$(BIN)/python -m pytest tests/serve/test_attacks.py tests/serve/test_only_warehouse.py $(PYTEST_ARGS)
 
 test-spark: $(SPARK_VENV)/spark.jsa java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)
