@@ -50,37 +50,39 @@ class DefinitionHandler:
         self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, checks: str
     ) -> Any:
         """CREATE TABLE without a query. Returns an exception if another writer created the table meanwhile."""
-        own = self._driver.session(session)
-        checked = check_conditions(own, checks)
-        defined = definition_facts(self._driver, own, ident, columns, partitions, properties, checks=checked)
+        delta_session = self._driver.session(session)
+        checked = check_conditions(delta_session, checks)
+        defined = definition_facts(self._driver, delta_session, ident, columns, partitions, properties, checks=checked)
         return self._created(session, defined)
 
     def create_table_like(
         self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, source: Any
     ) -> Any:
         """CREATE TABLE LIKE; `source` is None for a table of another format, which columns and partitions describe."""
-        own = self._driver.session(session)
-        defined = definition_facts(self._driver, own, ident, columns, partitions, properties)
+        delta_session = self._driver.session(session)
+        defined = definition_facts(self._driver, delta_session, ident, columns, partitions, properties)
         if source is not None:
-            like = definition_of(whole_table_of(self._driver, own, source, statement="CREATE TABLE LIKE").latest())
+            like = definition_of(
+                whole_table_of(self._driver, delta_session, source, statement="CREATE TABLE LIKE").latest()
+            )
             like = dataclasses.replace(like, properties={**like.properties, **defined.definition.properties})
             defined = dataclasses.replace(defined, definition=like)
         return self._created(session, defined)
 
     def _create_like(self, session: Any, plan: Any) -> Any:
         """CREATE TABLE LIKE of Spark up to 4.1, a command for the session's catalog only."""
-        own = self._driver.session(session)
+        delta_session = self._driver.session(session)
         uri = plan.fileFormat().locationUri()
         folder = self._driver.path(uri.get()) if uri.isDefined() else None
         properties = self._driver.string_map(plan.properties())
         defined = DefinedByStatement(
             identifier=_identifier(plan.targetTable()),
-            definition=definition_like(own, _identifier(plan.sourceTable()), properties),
+            definition=definition_like(delta_session, _identifier(plan.sourceTable()), properties),
             location=folder,
             options={},
         )
         mode = CreationMode.CREATE_IF_NOT_EXISTS if plan.ifNotExists() else CreationMode.CREATE
-        create_table(defined.table(own), defined.definition, mode)
+        create_table(defined.table(delta_session), defined.definition, mode)
         return self._driver.seq([])
 
     def _like_of_delta(self, session: Any, plan: Any) -> Any:
@@ -110,8 +112,8 @@ class DefinitionHandler:
 
     def alter_table(self, session: Any, table: Any, changes: str) -> None:
         """ALTER TABLE and COMMENT ON."""
-        own = self._driver.session(session)
-        apply_changes(whole_table_of(self._driver, own, table, statement="ALTER TABLE"), changes)
+        delta_session = self._driver.session(session)
+        apply_changes(whole_table_of(self._driver, delta_session, table, statement="ALTER TABLE"), changes)
 
     def _alter_columns(self, session: Any, plan: Any) -> Any:
         """An `AlterColumns` that Spark itself would refuse before it reaches the catalog."""
@@ -122,8 +124,8 @@ class DefinitionHandler:
     def _add_check(self, session: Any, plan: Any) -> Any:
         """An `AddCheckConstraint`."""
         leaf = self._driver.delta.Plans.target(plan)
-        table, own = self._driver.delta.DeltaRelations.tableOf(leaf), self._driver.session(session)
-        table_ref = whole_table_of(self._driver, own, table, statement="ALTER TABLE")
+        table, delta_session = self._driver.delta.DeltaRelations.tableOf(leaf), self._driver.session(session)
+        table_ref = whole_table_of(self._driver, delta_session, table, statement="ALTER TABLE")
         check = plan.checkConstraint()
         alter_add_constraint(table_ref, str(check.name()), as_quoted_names(table_ref.session, str(check.condition())))
         return self._driver.seq([])
@@ -137,32 +139,32 @@ class DefinitionHandler:
         """ALTER TABLE RENAME TO. The folder of a managed table moves with it."""
         parts = tuple(full_name.split("\0"))
         _refuse_path(parts, operation="RENAME TO", instead="Give it a name by CREATE TABLE … LOCATION.")
-        own = self._driver.session(session)
-        objects = CatalogObjects(own.spark)
+        delta_session = self._driver.session(session)
+        objects = CatalogObjects(delta_session.spark)
         old = NameIdentifier(parts[-2:])
-        entry = own.catalog.find(NameIdentifier(parts))
+        entry = delta_session.catalog.find(NameIdentifier(parts))
         new = NameIdentifier((new_database, new_name))
         objects.catalog.renameTable(objects.identifier(old), objects.identifier(new))
         if entry is not None and entry.location is not None:
-            own.forget(entry.location)
+            delta_session.forget(entry.location)
 
     def drop_table(self, session: Any, full_name: str, purge: bool) -> None:
         """DROP TABLE: removes the entry, and the files of a managed table."""
         parts = tuple(full_name.split("\0"))
         _refuse_path(parts, operation="DROP TABLE", instead="Delete its folder.")
-        own = self._driver.session(session)
-        objects = CatalogObjects(own.spark)
-        entry = own.catalog.find(NameIdentifier(parts))
+        delta_session = self._driver.session(session)
+        objects = CatalogObjects(delta_session.spark)
+        entry = delta_session.catalog.find(NameIdentifier(parts))
         if entry is None or entry.location is None:
             return
         if not entry.of_folders:
             objects.catalog.dropTable(objects.identifier(entry.name), True, purge)
-        table = table_of_entry(own, entry)
+        table = table_of_entry(delta_session, entry)
         if entry.leaves_folder:
             delete_folder(table)
         if entry.of_folders:
-            own.catalog.remove_folder(own.catalog.folder_name(entry.name.parts))
-        own.forget(table.path)
+            delta_session.catalog.remove_folder(delta_session.catalog.folder_name(entry.name.parts))
+        delta_session.forget(table.path)
 
     def truncate_table(self, session: Any, table: Any) -> None:
         """TRUNCATE TABLE."""
@@ -174,8 +176,10 @@ class DefinitionHandler:
         self, session: Any, operation: str, database: str, name: str, table_format: str
     ) -> NoReturn:
         """Raises an error that says what to do, for a statement or a write that Spark would refuse without that."""
-        own = self._driver.session(session)
-        refuse(own, operation, (database or own.spark.catalog.currentDatabase(), name), table_format)
+        delta_session = self._driver.session(session)
+        refuse(
+            delta_session, operation, (database or delta_session.spark.catalog.currentDatabase(), name), table_format
+        )
 
     def warn_of_other_format(self, session: Any, database: str, name: str) -> None:
         """Warn of a Delta table that `saveAsTable` is about to drop."""
@@ -234,45 +238,45 @@ class FolderCatalogHandler:
 
     def folder_of_table(self, session: Any, full_name: str) -> str | None:
         """The folder of a table; None if there is no table of that name."""
-        own, name = self._named(session, full_name)
-        return own.qualified_path(name.location) if own.catalog.holds_log(name) else None
+        delta_session, name = self._named(session, full_name)
+        return delta_session.qualified_path(name.location) if delta_session.catalog.holds_log(name) else None
 
     def tables_in_folder(self, session: Any, full_name: str) -> str:
         """The names of the tables in a schema, separated by NUL."""
-        own, schema = self._named(session, full_name)
-        return joined(own.catalog.tables_in(schema))
+        delta_session, schema = self._named(session, full_name)
+        return joined(delta_session.catalog.tables_in(schema))
 
     def schemas_in_folder(self, session: Any, full_name: str) -> str:
         """The names of the schemas in a catalog or schema, separated by NUL."""
-        own, catalog = self._named(session, full_name)
-        return joined(own.catalog.schemas_in(catalog))
+        delta_session, catalog = self._named(session, full_name)
+        return joined(delta_session.catalog.schemas_in(catalog))
 
     def folder_of_schema(self, session: Any, full_name: str) -> str | None:
         """The folder of a schema; None if there is no schema of that name."""
-        own, schema = self._named(session, full_name)
-        return schema.location if own.catalog.is_schema(schema) else None
+        delta_session, schema = self._named(session, full_name)
+        return schema.location if delta_session.catalog.is_schema(schema) else None
 
     def create_folder_schema(self, session: Any, full_name: str) -> None:
         """CREATE SCHEMA."""
-        own, schema = self._named(session, full_name)
-        own.catalog.make_schema(schema)
+        delta_session, schema = self._named(session, full_name)
+        delta_session.catalog.make_schema(schema)
 
     def drop_folder_schema(self, session: Any, full_name: str, cascade: bool) -> bool:
         """DROP SCHEMA. Returns False, without a change, if the schema has tables and `cascade` is not set."""
-        own, schema = self._named(session, full_name)
+        delta_session, schema = self._named(session, full_name)
         if not schema.folders:
             operation = f"DROP SCHEMA of the whole catalog {schema.catalog}"
             raise UnsupportedOperationError(operation=operation, instead="Drop its schemas and tables.")
-        tables = own.catalog.tables_in(schema)
+        tables = delta_session.catalog.tables_in(schema)
         if tables and not cascade:
             return False
         for table in tables:
             name = dataclasses.replace(schema, folders=(*schema.folders, table))
-            table_ref = table_of_entry(own, entry_of_folder(name))
+            table_ref = table_of_entry(delta_session, entry_of_folder(name))
             delete_folder(table_ref)
-            own.catalog.remove_folder(name)
-            own.forget(table_ref.path)
-        own.catalog.remove_schema(schema)
+            delta_session.catalog.remove_folder(name)
+            delta_session.forget(table_ref.path)
+        delta_session.catalog.remove_schema(schema)
         return True
 
     def refuse_in_folders(self, operation: str, names: str) -> None:
@@ -295,5 +299,5 @@ class FolderCatalogHandler:
         raise UnsupportedOperationError(operation=operation, instead="Say USING delta, or use a name in spark_catalog.")
 
     def _named(self, session: Any, full_name: str) -> tuple[DeltaSession, FolderName]:
-        own = self._driver.session(session)
-        return own, own.catalog.folder_name(full_name.split("\0"))
+        delta_session = self._driver.session(session)
+        return delta_session, delta_session.catalog.folder_name(full_name.split("\0"))

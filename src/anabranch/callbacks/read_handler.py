@@ -58,12 +58,16 @@ class ReadHandler:
 
         Raises `SchemaChangedSinceAnalysisError`, and `NotADeltaTableError` if the table was dropped.
         """
-        own = self._driver.session(session)
-        facts = facts_of(self._driver, own, table)
+        delta_session = self._driver.session(session)
+        facts = facts_of(self._driver, delta_session, table)
         table_ref = facts.table
         snapshot = self._chosen(facts, execution)
         request = scan_request(table_ref, snapshot, time_travel=facts.version is not None)
-        frame = _scanned(own.engine, request, snapshot, table_ref) if with_metadata else own.engine.scan(request)
+        frame = (
+            _scanned(delta_session.engine, request, snapshot, table_ref)
+            if with_metadata
+            else delta_session.engine.scan(request)
+        )
         for column, value in json.loads(facts.options.get(PARTITION_OPTION, "{}")).items():
             frame = frame.where(equals_partition(frame, table_ref, column, value))
         return _as_analyzed(frame, facts, snapshot, with_metadata=with_metadata)._jdf.logicalPlan()
@@ -151,8 +155,8 @@ class TableFunctionHandler:
             if outer.containsOuter(argument):
                 raise NonConstantArgumentError(function=function, expression=text)
         values = self._values(session, arguments) if len(texts) in ARGUMENTS else None
-        own = self._driver.session(session)
-        _, frame = changes_of_values(own, function, texts, values, namespace=self._namespace())
+        delta_session = self._driver.session(session)
+        _, frame = changes_of_values(delta_session, function, texts, values, namespace=self._namespace())
         return frame._jdf.logicalPlan()
 
     def _values(self, session: Any, arguments: Any) -> list[tuple[str, str | None]]:

@@ -87,13 +87,13 @@ class StagingHandler:
         saves: bool,
     ) -> Any:
         """A `delta.DeltaTable` that takes rows. Nothing is written."""
-        own = self._driver.session(session)
-        began_ms = own.clock.now_ms()
-        checked = check_conditions(own, checks)
-        defined = definition_facts(self._driver, own, ident, columns, partitions, properties, checks=checked)
-        table = defined.table(own)
+        delta_session = self._driver.session(session)
+        began_ms = delta_session.clock.now_ms()
+        checked = check_conditions(delta_session, checks)
+        defined = definition_facts(self._driver, delta_session, ident, columns, partitions, properties, checks=checked)
+        table = defined.table(delta_session)
         creation_mode = _MODES[mode]
-        if creation_mode is CreationMode.REPLACE and not _exists(own, table):
+        if creation_mode is CreationMode.REPLACE and not _exists(delta_session, table):
             raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
         overwrites = saves and creation_mode is CreationMode.CREATE_OR_REPLACE
         key = uuid.uuid4().hex
@@ -162,15 +162,15 @@ class StagingHandler:
     def _create_with_rows(self, session: Any, plan: Any) -> Any:
         """A `CreateTable` of Spark's sources of version 1, with rows: `saveAsTable` over a table of another format."""
         facts = json.loads(self._driver.delta.Definitions.jsonOf(plan.tableDesc()))
-        own = self._driver.session(session)
-        name = NameIdentifier((facts["database"] or own.spark.catalog.currentDatabase(), facts["name"]))
+        delta_session = self._driver.session(session)
+        name = NameIdentifier((facts["database"] or delta_session.spark.catalog.currentDatabase(), facts["name"]))
         values: dict[str, str] = facts["options"]
         options = WriteOptions.parse(
             values,
             mode="overwrite",
             partition_by=tuple(facts["partitionColumns"]),
             cluster_by=tuple(facts["clusteringColumns"]),
-            settings=own,
+            settings=delta_session,
         )
         definition = TableDefinition(
             schema=StructType([]),
@@ -184,11 +184,11 @@ class StagingHandler:
         def rows() -> DataFrame:
             return StatementExecution(self._driver, session).frame(query)
 
-        entry = own.catalog.find(name)
+        entry = delta_session.catalog.find(name)
         if entry is not None and str(plan.mode()) == "Overwrite":
-            objects = CatalogObjects(own.spark)
+            objects = CatalogObjects(delta_session.spark)
             objects.catalog.dropTable(objects.identifier(name), True, False)
-        table = table_to_create(own, name, location=facts["location"])
+        table = table_to_create(delta_session, name, location=facts["location"])
         create_table_as(table, definition, rows, CreationMode.CREATE_OR_REPLACE, options)
         return self._driver.seq([])
 

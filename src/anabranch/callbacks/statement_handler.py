@@ -73,9 +73,9 @@ class OwnStatementHandler:
         statement = self._grammar.statement_of(sql)
         assert statement is not None
         values = statement.parameters([self._driver.column(parameter) for parameter in parameters])
-        own = self._driver.session(session)
-        own.describe_jobs(" ".join(sql.split())[:_DESCRIPTION_MAX])
-        return self._driver.rows_of(statement.run(own, values))
+        delta_session = self._driver.session(session)
+        delta_session.describe_jobs(" ".join(sql.split())[:_DESCRIPTION_MAX])
+        return self._driver.rows_of(statement.run(delta_session, values))
 
     def _spark_parses(self, text: str) -> bool:
         # A parser of Spark's own: the session's would call this handler again.
@@ -142,8 +142,8 @@ class DescriptionHandler:
         return StructType([snapshot.schema[name] for name in snapshot.partition_columns])
 
     def _table(self, session: Any, plan: Any) -> TableRef:
-        own, table = self._driver.session(session), self._driver.delta.Statements.tableOf(plan)
-        return whole_table_of(self._driver, own, table, statement=_STATEMENTS[str(plan.nodeName())])
+        delta_session, table = self._driver.session(session), self._driver.delta.Statements.tableOf(plan)
+        return whole_table_of(self._driver, delta_session, table, statement=_STATEMENTS[str(plan.nodeName())])
 
     show_partitions = Command(run=_show_partitions, result=_partition_columns)
     show_create_table = Command(run=_show_create_table, result=SCHEMA)

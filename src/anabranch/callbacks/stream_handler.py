@@ -59,12 +59,12 @@ class StreamSinkHandler:
         self, session: Any, options: str, partitions: str, mode: str, entry: Any, number: int, rows: Any, plan: Any
     ) -> None:
         """Write a batch, unless an earlier attempt has written it; `plan` is the plan of its rows."""
-        own = self._driver.session(session)
-        table, sink = self._table_and_options(own, options, partitions, mode, entry)
-        batch = DataFrame(rows, own.spark)
+        delta_session = self._driver.session(session)
+        table, sink = self._table_and_options(delta_session, options, partitions, mode, entry)
+        batch = DataFrame(rows, delta_session.spark)
         check_batch(batch.schema, table=table.label)
         write = dataclasses.replace(sink.write, reads_target=reads_table(self._driver.jvm, plan, table.path))
-        write_batch(table, batch, write, query_id=query_id_of_thread(own), number=number)
+        write_batch(table, batch, write, query_id=query_id_of_thread(delta_session), number=number)
 
     def entry_of_path(self, session: Any, table: Any) -> Any:
         """The `CatalogTable` that Spark needs, for a path, which has none in a catalog. Raises `InvalidOptionError`."""
@@ -90,7 +90,7 @@ class StreamSinkHandler:
         raise UnsupportedOperationError(operation=f"a stream by CHANGES of {name}", instead=instead)
 
     def _table_and_options(
-        self, own: DeltaSession, options: str, partitions: str, mode: str, entry: Any
+        self, delta_session: DeltaSession, options: str, partitions: str, mode: str, entry: Any
     ) -> tuple[TableRef, StreamOptions]:
         values = split_map(options)
         clustering = json.loads(values.pop(CLUSTERING_OPTION, "[]"))
@@ -101,15 +101,15 @@ class StreamSinkHandler:
             cluster_by=tuple(clustering),
             query_name=None,
             trigger={},
-            settings=own,
+            settings=delta_session,
         )
         path = parsed.write.path
         if path is None:
             problem = "start needs the path of the table; toTable takes its name"
             raise InvalidOptionError(option="path", value="None", problem=problem)
         if entry is not None:
-            return table_of_entry(own, entry_of(self._driver, entry, path)), parsed
-        return table_to_write(own, path, parsed.write.file_system), parsed
+            return table_of_entry(delta_session, entry_of(self._driver, entry, path)), parsed
+        return table_to_write(delta_session, path, parsed.write.file_system), parsed
 
 
 # Tables as sources of streaming queries.
@@ -142,8 +142,8 @@ class StreamSourceHandler:
 
         Raises `InvalidOptionError`, `NotADeltaTableError`, `ReadWithoutColumnsError`.
         """
-        own = self._driver.session(session)
-        table, source_options = _streamed(own, options)
+        delta_session = self._driver.session(session)
+        table, source_options = _streamed(delta_session, options)
         snapshot = table.latest()
         log = opened_log(table, snapshot, source_options)
         if log is not None:
@@ -163,8 +163,8 @@ class StreamSourceHandler:
         Returns, separated by NUL, its key, columns as JSON, path, and whether Spark must report the ends of batches.
         Raises `StreamedSchemaStaleError` and, for a stream with a schema log, the errors of `errors.streaming`.
         """
-        own = self._driver.session(session)
-        table, source_options = _streamed(own, options)
+        delta_session = self._driver.session(session)
+        table, source_options = _streamed(delta_session, options)
         snapshot = table.latest()
         tracking = tracking_of(table, snapshot, source_options, source_path=source_path)
         source = StreamSource(
@@ -172,8 +172,8 @@ class StreamSourceHandler:
             table=table.label,
             snapshot=snapshot,
             options=source_options,
-            to_milliseconds=lambda text: to_milliseconds(own, text, option="startingTimestamp"),
-            allows_out_of_range=own.flag(OUT_OF_RANGE_SETTING, default=False),
+            to_milliseconds=lambda text: to_milliseconds(delta_session, text, option="startingTimestamp"),
+            allows_out_of_range=delta_session.flag(OUT_OF_RANGE_SETTING, default=False),
             tracking=tracking,
         )
         schema = stream_schema(source.read_snapshot, source_options, table=table.label)

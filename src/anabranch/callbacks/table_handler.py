@@ -146,8 +146,8 @@ class TableHandler:
 
     def table_by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable` for an entry of the session's catalog."""
-        own = self._driver.session(session)
-        table = table_of_entry(own, entry_of(self._driver, entry, location))
+        delta_session = self._driver.session(session)
+        table = table_of_entry(delta_session, entry_of(self._driver, entry, location))
         return self._described(table, _time_travel(version, micros), entry=entry)
 
     def time_travel_of_name(self, session: Any, name: str) -> str | None:
@@ -157,23 +157,23 @@ class TableHandler:
             return None
         if travel.version is not None:
             return joined((plain, "version", str(travel.version)))
-        own = self._driver.session(session)
+        delta_session = self._driver.session(session)
         text = f"CAST(unix_micros(TIMESTAMP'{travel.timestamp}') AS STRING)"
-        return joined((plain, "micros", str(own.spark.sql(f"SELECT {text}").collect()[0][0])))
+        return joined((plain, "micros", str(delta_session.spark.sql(f"SELECT {text}").collect()[0][0])))
 
     def table_by_options(self, session: Any, options: Any, schema: Any) -> Any:
         """A `delta.DeltaTable` for the options of a reader or writer.
 
         None if there is no table yet but a schema, as for a write that creates the table.
         """
-        own = self._driver.session(session)
+        delta_session = self._driver.session(session)
         values = self._driver.java_map(options)
         lower = {key.lower(): value for key, value in values.items()}
         if "path" not in lower:
             value = ", ".join(json.loads(lower["paths"])) if "paths" in lower else "None"
             raise InvalidOptionError(option="path", value=value, problem="a Delta table is read from exactly one path")
         travel = time_travel_of(values)
-        found = table_in_folder(own, lower["path"], values, travel)
+        found = table_in_folder(delta_session, lower["path"], values, travel)
         if found.newest is None:
             if schema is not None:
                 return None
@@ -196,8 +196,8 @@ class TableHandler:
 
     def change_feed(self, session: Any, table: Any, options: Any) -> Any:
         """The table of changes that the options of a `delta.DeltaTable` select; None if they select none."""
-        own = self._driver.session(session)
-        table_ref = whole_table_of(self._driver, own, table, statement="readChangeFeed")
+        delta_session = self._driver.session(session)
+        table_ref = whole_table_of(self._driver, delta_session, table, statement="readChangeFeed")
         selection = changes_request(self._driver.java_map(options), table=table_ref.label)
         return None if selection is None else self._feed(table_ref, selection, entry=table.catalogTable())
 

@@ -59,11 +59,11 @@ class WriteHandler(StagingHandler):
 
     def _chosen(self, session: Any, plan: Any, facts: TableFacts, write: _WriteFacts) -> WriteOptions:
         """The options of the write, with the rows that the statement replaces."""
-        own = self._driver.session(session)
+        delta_session = self._driver.session(session)
         kind, values = write.kind, write.options
         mode = "append" if kind == _APPEND else "overwrite"
         _check_options(write)
-        options = WriteOptions.parse(values, mode=mode, partition_by=(), cluster_by=(), settings=own)
+        options = WriteOptions.parse(values, mode=mode, partition_by=(), cluster_by=(), settings=delta_session)
         if kind == _APPEND:
             return options
         lower = {key.lower(): value for key, value in values.items()}
@@ -105,13 +105,15 @@ class WriteHandler(StagingHandler):
 
     def save(self, session: Any, mode: str, options: Any, rows: Any) -> None:
         """`df.write.format("delta").save()`."""
-        own = self._driver.session(session)
+        delta_session = self._driver.session(session)
         values = self._driver.java_map(options)
         plan = rows.logicalPlan()
         partitioned, clustered = (
             _names(values.pop(option, None)) for option in (PARTITIONING_OPTION, CLUSTERING_OPTION)
         )
-        chosen = WriteOptions.parse(values, mode=mode, partition_by=partitioned, cluster_by=clustered, settings=own)
+        chosen = WriteOptions.parse(
+            values, mode=mode, partition_by=partitioned, cluster_by=clustered, settings=delta_session
+        )
         if chosen.path is None:
             problem = "a Delta table is written to exactly one path; give one to save(), or use saveAsTable"
             raise InvalidOptionError(option="path", value="None", problem=problem)
@@ -119,7 +121,7 @@ class WriteHandler(StagingHandler):
         def new_rows() -> DataFrame:
             return StatementExecution(self._driver, session).frame(plan)
 
-        save(own, new_rows, chosen.path, chosen)
+        save(delta_session, new_rows, chosen.path, chosen)
 
     write = Command(run=_write_rows)
     create_with_rows = Command(run=StagingHandler._create_with_rows)
