@@ -1,4 +1,4 @@
-"""Each statement with each source and each target: what no list of programs written by hand has. Covers finding F100.
+"""Each statement with each source and each target: what no list of programs written by hand has. Covers bug B100.
 
 Not UPDATE and DELETE, whose only source is a subquery: the jar refuses them.
 Every source goes into a plain table, and some sources into every other target. A statement is followed by the rows
