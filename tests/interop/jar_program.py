@@ -27,6 +27,8 @@ def session() -> SparkSession:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
+        # VACUUM of the jar lists folders in so many tasks, by default 10,000.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.driver.memory": "2g",
     }
     return other_session("delta-spark", settings)
