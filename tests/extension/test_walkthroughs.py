@@ -77,13 +77,18 @@ JVM_CALLS_MAX = {
 """Calls of the JVM in such a session, from the statement to its collected result; each is a round trip over a socket."""
 
 
+def run_before(delta: SparkSession, table: str, statement: str) -> None:
+    """Run the statement for other rows: what is done once in a session does not count."""
+    for id_ in range(3):
+        delta.sql(statement.format(table=table, id=id_)).collect()
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("statement", JVM_CALLS_MAX)
 def test_a_statement_calls_the_jvm_seldom(
     statement: str, delta: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for id_ in range(3):
-        delta.sql(statement.format(table=table, id=id_)).collect()
+    run_before(delta, table, statement)
     client: Any = delta.sparkContext._gateway._gateway_client
     send_command, commands = client.send_command, []
 
@@ -108,8 +113,7 @@ LISTINGS_MAX = {"One write": 3, "One read": 3, "One DELETE": 4, "One MERGE": 4}
 def test_a_statement_lists_the_log_seldom(
     title: str, delta: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for id_ in range(3):
-        delta.sql(STATEMENTS[title].format(table=table, id=id_)).collect()
+    run_before(delta, table, STATEMENTS[title])
     listed, list_from = [], LocalStore.list_from
 
     def recorded(store: LocalStore, directory: str, start_after: str = "") -> Iterator[StoredFile]:
@@ -169,8 +173,7 @@ def test_a_statement_enters_what_its_walkthrough_names(title: str, delta: SparkS
     def run(id_: int) -> None:
         delta.sql(statement.format(table=table, id=id_)).collect()
 
-    for id_ in range(3):
-        run(id_)
+    run_before(delta, table, statement)
     entered = Entered()
     entered.by(lambda: run(7))
     modules_max, calls_max = HOPS_MAX[title]

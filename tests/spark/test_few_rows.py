@@ -44,6 +44,7 @@ def test_the_size_of_a_frame(delta: SparkSession, title: str) -> None:
 
 
 def test_kept_rows_stay_what_they_were(delta: SparkSession) -> None:
+    """Covers race 42, as far as it shows here: a small source is evaluated once."""
     kept = kept_if_small(delta.range(100).select(F.rand().alias("r"), F.expr("uuid() AS u")))
     assert kept is not None
     assert kept.collect() == kept.collect()

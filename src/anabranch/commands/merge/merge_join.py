@@ -63,8 +63,7 @@ class MergeJoin:
 
     def matched(self, rows: DataFrame, *, keeps: Sequence[str] = ()) -> DataFrame:
         """The matched rows, each once, with their positions and the columns `keeps`."""
-        source = F.broadcast(self.source) if self.source_is_small else self.source
-        matches = rows.join(source, as_column(self.conditions.on), "left_semi")
+        matches = rows.join(self._hinted(self.source), as_column(self.conditions.on), "left_semi")
         return matches.select(*(rows[quote(name)] for name in (*keeps, *POSITION)))
 
     def decided(
@@ -115,7 +114,10 @@ class MergeJoin:
         on = as_column(self.conditions.on)
         if self._is_small(rows):
             return _in_one_task(rows, source, on, how)
-        return rows.join(F.broadcast(source) if self.source_is_small else source, on, how)
+        return rows.join(self._hinted(source), on, how)
+
+    def _hinted(self, source: DataFrame) -> DataFrame:
+        return F.broadcast(source) if self.source_is_small else source
 
     def _unmatched(self, rows: DataFrame) -> DataFrame:
         """The rows of the source that match none of these rows."""
