@@ -34,7 +34,7 @@ in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reord
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test coverage test-long check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long check lint types docs site notebook bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -67,6 +67,13 @@ types: $(VENV)/.ready
 
 docs: $(VENV)/.ready java ## Run the examples of README and docs
 	$(BIN)/python -m pytest -q tests/docs
+
+site: .venv-docs/.ready ## The docs as a site, in build/site: it needs no network, neither to build nor to read
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
+	@echo "Open $(CURDIR)/build/site/index.html"
+
+notebook: .venv-docs/.ready $(VENV)/.ready java ## Run docs/tutorial.ipynb as Jupyter does, and save what it printed
+	@PYTHON=$(CURDIR)/$(BIN)/python .venv-docs/bin/python scripts/run_notebook.py docs/tutorial.ipynb
 
 bench: $(VENV)/.ready java ## Measure; BENCH names the program, see benchmarks/README.md
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -145,12 +152,19 @@ $(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	@$(call install,$(@D)/bin,$*)
 	@touch $@
 
+.venv-docs/.ready: pyproject.toml $(CONSTRAINTS)
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@echo "Setting up $(@D) (once) ..."
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) --group docs
+	@touch $@
+
 %/spark.jsa: %/.ready | java
 	@echo "Writing the classes that Spark loads into $@ (once; half a minute) ..."
 	@$(@D)/bin/python tests/class_data.py
 
 lock: $(VENV)/.ready ## Renew constraints.txt: the newest versions of all packages that fit together
-	@$(BIN)/python scripts/lock.py $(packages) $(call pyspark,$(lastword $(SPARK_VERSIONS)))
+	@$(BIN)/python scripts/lock.py $(packages) --group docs $(call pyspark,$(lastword $(SPARK_VERSIONS)))
 
 clean: ## Remove environments and what the demo made
-	rm -rf .venv .venv-bi .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf .venv .venv-bi .venv-docs .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
