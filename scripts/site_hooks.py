@@ -92,6 +92,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return DIAGRAM.sub(lambda match: f"![{_described(match[1])}]({_relative(_picture(match[1]), here)})", markdown)
 
 
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Give the dialog of the search its name, which the theme forgets: screen readers say it."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
+
+
 # Links.
 
 
