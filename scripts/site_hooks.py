@@ -174,7 +174,10 @@ def _as_page(notebook: str) -> str:
 
 
 def _api_page(title: str, objects: tuple[str, ...]) -> str:
-    return "\n\n".join([f"# {title}", *(f"::: {name}" for name in objects)]) + "\n"
+    """The title, and the docstrings; of a class that has the page to itself the title is the heading."""
+    options = "\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false"
+    alone = options if len(objects) == 1 else ""
+    return "\n\n".join([f"# {title}", *(f"::: {name}{alone}" for name in objects)]) + "\n"
 
 
 def _exceptions() -> tuple[str, ...]:

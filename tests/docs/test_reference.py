@@ -124,3 +124,12 @@ def test_the_page_on_concurrency_has_every_reason() -> None:
     page = (ROOT / "docs" / "concurrency.md").read_text("utf-8").partition("| reason |")[2].partition("\n\n")[0]
     named = set(re.findall(r"`([A-Z_]+)`", "\n".join(row.split("|")[1] for row in page.splitlines()[2:])))
     assert named == {reason.value for reason in ConflictReason}
+
+
+def test_conditions_on_the_page_of_troubleshooting_exist() -> None:
+    """A reader looks a message up by its condition, so one that is renamed must be renamed there."""
+    page = (ROOT / "docs" / "howto" / "troubleshooting.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:DELTA|ANABRANCH)_[A-Z_]+)`", page)) - {"ANABRANCH_CACHE"}
+    conditions = set(re.findall(r"`([A-Z_.]+)`", (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")))
+    assert len(named) >= 20
+    assert named - conditions == set()
