@@ -16,7 +16,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
-    {"pyspark_release"},
+    {"pyspark_release", "text_format"},
     {"errors", "clock", "booleans", "patches"},
     {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
@@ -29,7 +29,7 @@ LAYERS: list[set[str]] = [
     {"connect_messages"},
     {"change_feed"},
     {"commands"},
-    {"streaming"},
+    {"streaming", "table_report"},
     {"tables", "sql"},
     {"callbacks"},
     {"sessions"},
