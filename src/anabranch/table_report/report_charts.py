@@ -1,0 +1,232 @@
+"""The charts of a report: Vega-Lite specifications, drawn as static SVG.
+
+Colors are CSS variables of the page, which differ between dark and light. Text from the table is data of a chart, which
+Vega escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from anabranch.errors.environment import ReportExtraMissingError
+from anabranch.table_report.report_values import Bin, ColumnLayout, ColumnRole, CommitSummary, PartitionFacts
+from anabranch.text_format import iso_time, plain, size
+
+VEGA_LITE: Final = "5.21"
+WIDTH: Final = 400
+TIME_BINS: Final = 48
+OPERATIONS_MAX: Final = 8
+"""Operations with a line of their own in the chart of commits; the others share one."""
+COLUMNS_MAX: Final = 24
+LABEL_CHARACTERS: Final = 28
+_FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+_CONFIG: Final[dict[str, Any]] = {
+    "aria": False,
+    "background": None,
+    "font": _FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": "var(--ink-2)",
+        "titleColor": "var(--ink-2)",
+        "titleFontWeight": "normal",
+        "gridColor": "var(--line)",
+        "domainColor": "var(--line-2)",
+        "tickColor": "var(--line-2)",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "labelLimit": 170,
+        "titlePadding": 8,
+    },
+    "text": {"color": "var(--ink-2)", "fontSize": 12},
+}
+_NO_GRID: Final = {"grid": False, "ticks": False, "domain": False, "title": None, "labelPadding": 6}
+
+
+def svg_of(spec: dict[str, Any]) -> str:
+    """The chart as an SVG element. Raises `ReportExtraMissingError`."""
+    try:
+        import vl_convert  # noqa: PLC0415 - in an extra, and `--json` needs none
+    except ImportError:
+        raise ReportExtraMissingError(library="vl-convert-python") from None
+    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _CONFIG, **spec}
+    svg: str = vl_convert.vegalite_to_svg(whole, vl_version=VEGA_LITE, allowed_base_urls=[])
+    # The page names the picture as a whole; a reader of screens need not go through its parts.
+    return re.sub(r"^<svg ", '<svg aria-hidden="true" focusable="false" ', svg, count=1)
+
+
+def files_by_bin(bins: Sequence[Bin]) -> dict[str, Any]:
+    """Bars of the number of files, a line for each bin, with files and bytes at their ends."""
+    rows = [
+        {
+            "label": entry.label,
+            "value": entry.files,
+            "text": f"{entry.files:,} · {size(entry.bytes)}" if entry.files else "0",
+        }
+        for entry in bins
+    ]
+    return _bars(rows)
+
+
+def bytes_by_partition(partitions: Sequence[PartitionFacts]) -> dict[str, Any]:
+    """Bars of the bytes of partitions."""
+    rows = [
+        {
+            "label": _short(partition_text(entry)),
+            "value": entry.bytes,
+            "text": f"{size(entry.bytes)} · {entry.files:,}",
+        }
+        for entry in partitions
+    ]
+    return _bars(rows)
+
+
+def columns_shown(columns: Sequence[ColumnLayout]) -> list[ColumnLayout]:
+    """The columns of the chart: those that the table is laid out by come first, none without bounds."""
+    measured = [column for column in columns if column.fraction is not None]
+    return sorted(measured, key=lambda column: column.role is ColumnRole.NONE)[:COLUMNS_MAX]
+
+
+def share_by_column(columns: Sequence[ColumnLayout]) -> dict[str, Any]:
+    """Bars of the share of files that a lookup reads, from 0 to 1."""
+    rows = [
+        {
+            "label": _short(column.name),
+            "value": column.fraction,
+            "text": share_text(column.fraction or 0.0),
+        }
+        for column in columns
+    ]
+    return _bars(rows, domain=(0, 1))
+
+
+def share_text(share: float) -> str:
+    """`100 %`, `3.6 %`, `0.001 %`."""
+    percent = share * 100
+    if percent >= 99.95:
+        return "100 %"
+    return f"{percent:.1f} %" if percent >= 1 else f"{percent:.2g} %"
+
+
+def partition_text(partition: PartitionFacts) -> str:
+    """`day=2026-03-01, hour=7`."""
+    return ", ".join(f"{name}={'null' if value is None else value}" for name, value in partition.values.items())
+
+
+def commits_in_time(commits: Sequence[CommitSummary]) -> dict[str, Any]:
+    """A dot for the commits of one operation within a stretch of time; a ring where one was rebased or run again."""
+    width_ms = _bin_width_ms(commits)
+    named = {name for name, _ in Counter(_operation(commit) for commit in commits).most_common(OPERATIONS_MAX)}
+    dots: dict[tuple[str, int], dict[str, Any]] = {}
+    for commit in reversed(commits):
+        operation = _operation(commit) if _operation(commit) in named else "others"
+        dot = dots.setdefault(
+            (operation, commit.timestamp_ms // width_ms),
+            {"operation": operation, "time": commit.timestamp_ms, "commits": 0, "rebased": False},
+        )
+        dot["commits"] += 1
+        dot["rebased"] = dot["rebased"] or bool(commit.landed_after or commit.run_again_after)
+    x = {
+        "field": "time",
+        "type": "temporal",
+        "scale": {"type": "utc"},
+        "axis": {"title": None, "grid": True, "tickCount": 5},
+    }
+    y = {"field": "operation", "type": "nominal", "sort": None, "axis": _NO_GRID}
+    size_of = {
+        "field": "commits",
+        "type": "quantitative",
+        "scale": {"type": "sqrt", "range": [36, 300], "domainMin": 1},
+        "legend": None,
+    }
+    ring = {"type": "point", "filled": False, "stroke": "var(--series-2)", "strokeWidth": 2, "opacity": 1}
+    return {
+        "width": WIDTH - 40,
+        "height": {"step": 28},
+        "data": {"values": list(dots.values())},
+        "encoding": {"x": x, "y": y, "size": size_of},
+        "layer": [
+            {"mark": {"type": "circle", "color": "var(--series-1)", "opacity": 0.75}},
+            {"transform": [{"filter": "datum.rebased"}], "mark": ring},
+        ],
+    }
+
+
+def bytes_in_time(commits: Sequence[CommitSummary]) -> dict[str, Any]:
+    """Bytes added above the line and removed below it, by stretches of time."""
+    width_ms = _bin_width_ms(commits)
+    added, removed = Counter[int](), Counter[int]()
+    for commit in commits:
+        start = commit.timestamp_ms // width_ms * width_ms
+        added[start] += commit.files.added_bytes
+        removed[start] -= commit.files.removed_bytes or 0
+    rows = [
+        {"start": start, "end": start + width_ms * 0.86, "bytes": number, "kind": kind}
+        for kind, numbers in (("added", added), ("removed", removed))
+        for start, number in sorted(numbers.items())
+        if number
+    ]
+    axis = {"title": "bytes added, removed", "format": "~s", "tickCount": 5}
+    return {
+        "width": WIDTH,
+        "height": 180,
+        "data": {"values": rows},
+        "mark": "bar",
+        "encoding": {
+            "x": {
+                "field": "start",
+                "type": "temporal",
+                "scale": {"type": "utc"},
+                "axis": {"title": None, "grid": False, "tickCount": 5},
+            },
+            "x2": {"field": "end"},
+            "y": {"field": "bytes", "type": "quantitative", "axis": axis},
+            "color": {
+                "field": "kind",
+                "type": "nominal",
+                "scale": {"domain": ["added", "removed"], "range": ["var(--series-1)", "var(--series-2)"]},
+                "legend": None,
+            },
+        },
+    }
+
+
+def time_range(commits: Sequence[CommitSummary]) -> str:
+    """The times of the first and the last commit, in words."""
+    days = [(iso_time(commit.timestamp_ms) or "an unknown time")[:10] for commit in (commits[-1], commits[0])]
+    return f"on {days[0]}" if days[0] == days[1] else f"from {days[0]} to {days[1]}"
+
+
+def _bars(rows: list[dict[str, Any]], *, domain: tuple[float, float] | None = None) -> dict[str, Any]:
+    """Horizontal bars, with a text at the end of each."""
+    # Two labels may be cut to the same text, and must not share a line.
+    rows = [{**row, "key": f"{number}:{row['label']}"} for number, row in enumerate(rows)]
+    scale = {"domain": list(domain)} if domain else {}
+    x = {"field": "value", "type": "quantitative", "axis": None, "scale": scale}
+    label = {**_NO_GRID, "labelExpr": "slice(datum.label, indexof(datum.label, ':') + 1)"}
+    y = {"field": "key", "type": "nominal", "sort": None, "axis": label}
+    return {
+        "width": WIDTH - 190,
+        "height": {"step": 24},
+        "data": {"values": rows},
+        "encoding": {"x": x, "y": y},
+        "layer": [
+            {"mark": {"type": "bar", "color": "var(--series-1)", "height": 14, "cornerRadiusEnd": 2}},
+            {"mark": {"type": "text", "align": "left", "dx": 6}, "encoding": {"text": {"field": "text"}}},
+        ],
+    }
+
+
+def _bin_width_ms(commits: Sequence[CommitSummary]) -> int:
+    times = [commit.timestamp_ms for commit in commits]
+    return max((max(times) - min(times)) // TIME_BINS, 1)
+
+
+def _operation(commit: CommitSummary) -> str:
+    return _short(commit.operation or "not recorded")
+
+
+def _short(text: str) -> str:
+    return plain(text, LABEL_CHARACTERS)
