@@ -84,8 +84,8 @@ def _column(path: ColumnPath, data_type: DataType, bounds: ColumnBounds, *, role
 def average_files(lower: Numbers, upper: Numbers) -> float:
     """How many of the ranges hold a value, on average over values at `POINTS` of each range."""
     starts, ends = np.sort(lower), np.sort(upper)
-    with np.errstate(over="ignore"):
-        lookups = [np.clip(lower + share * (upper - lower), lower, upper) for share in POINTS]
+    # Not `lower + share * (upper - lower)`: the difference of two doubles may be beyond the largest.
+    lookups = [np.clip((1 - share) * lower + share * upper, lower, upper) for share in POINTS]
     counts = [
         np.searchsorted(starts, values, side="right") - np.searchsorted(ends, values, side="left") for values in lookups
     ]

@@ -16,7 +16,9 @@ from anabranch.table_report.report_values import HealthCheck, Level, LogHealth
 from anabranch.text_format import count, size
 
 OVERDUE_INTERVALS = 2
-"""After that many intervals without a checkpoint, writers do not write them."""
+OVERDUE_COMMITS_MIN = 100
+"""After that many intervals, and commits, without a checkpoint, writers do not write them; delta-rs writes one after
+100 commits where the table does not say."""
 DAY_MS = 86_400_000
 
 
@@ -83,7 +85,7 @@ def _checkpoint_check(version: int | None, since: int, *, interval: int) -> Heal
         text = f"None yet; readers replay {count(since + 1, 'commit')}."
     else:
         text = f"Of version {version}; readers replay {count(since, 'commit')} after it."
-    overdue = since > OVERDUE_INTERVALS * interval
+    overdue = since > max(OVERDUE_INTERVALS * interval, OVERDUE_COMMITS_MIN)
     if overdue:
         text += f" Writers should write one every {interval} commits. `anabranch checkpoint` writes one now."
     return HealthCheck(name="Checkpoint", level=Level.WARNING if overdue else Level.OK, text=text)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.commands.optimize.bin_packing import PlannedBin
 from anabranch.commands.optimize.cluster_cubes import Cubes, cluster_plan
 from anabranch.commands.optimize.optimize_plan import FilesToPlan, compaction_plan, purge_plan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
@@ -62,7 +67,7 @@ def _optimize_gain(
     else:
         plan = compaction_plan(files, settings)
     bins = plan.bins
-    rewritten = np.fromiter((file for planned in bins for file in planned.files), dtype=np.int64)
+    rewritten = _files_of(bins)
     return OptimizeGain(
         files_rewritten=len(rewritten),
         files_written=sum(max(1, math.ceil(planned.size_bytes / settings.max_file_bytes)) for planned in bins),
@@ -75,7 +80,7 @@ def _optimize_gain(
 
 def _purge_gain(files: FilesToPlan, settings: OptimizeSettings) -> PurgeGain:
     plan = purge_plan(files, settings, outdated=np.zeros(len(files.sizes), dtype=np.bool_))
-    rewritten = np.fromiter((file for planned in plan.bins for file in planned.files), dtype=np.int64)
+    rewritten = _files_of(plan.bins)
     counted = rewritten[files.rows[rewritten] > 0]
     freed = files.sizes[counted] * (files.hidden[counted] / files.rows[counted])
     return PurgeGain(
@@ -84,6 +89,11 @@ def _purge_gain(files: FilesToPlan, settings: OptimizeSettings) -> PurgeGain:
         hidden_rows=int(files.hidden[rewritten].sum()),
         bytes_freed=int(freed.sum()),
     )
+
+
+def _files_of(bins: Sequence[PlannedBin]) -> npt.NDArray[np.int64]:
+    """The files of all bins."""
+    return np.fromiter(itertools.chain.from_iterable(map(operator.attrgetter("files"), bins)), dtype=np.int64)
 
 
 def _vacuum_gain(snapshot: Snapshot, log: LogPass, *, vacuumed_before_ms: int | None, now_ms: int) -> VacuumGain:

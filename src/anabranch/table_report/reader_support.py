@@ -91,7 +91,7 @@ def access_to(snapshot: Snapshot) -> Access:
                 program="anabranch", tested=__version__, reads=True, reason="supports all features that readers need"
             ),
             _delta_spark(protocol, needed),
-            *(_answer(program, protocol, needed) for program in OTHERS),
+            *(program_reads(program, protocol) for program in OTHERS),
         ),
     )
 
@@ -123,7 +123,9 @@ def _delta_spark(protocol: Protocol, needed: frozenset[str]) -> ReaderFacts:
     return ReaderFacts(program="delta-spark", tested=DELTA_SPARK_TESTED, reads=True, reason=reason)
 
 
-def _answer(program: Program, protocol: Protocol, needed: frozenset[str]) -> ReaderFacts:
+def program_reads(program: Program, protocol: Protocol) -> ReaderFacts:
+    """Whether a program reads tables with this protocol, and why."""
+    needed = reader_features(protocol)
     reasons = [program.refuses[name] for name in sorted(needed & program.refuses.keys())]
     if program.name == "DuckDB" and protocol.min_reader_version == 2 and protocol.min_writer_version == 7:
         reasons.append("refuses reader version 2 with writer version 7")

@@ -20,8 +20,12 @@ WIDTH: Final = 400
 TIME_BINS: Final = 48
 OPERATIONS_MAX: Final = 8
 """Operations with a line of their own in the chart of commits; the others share one."""
+DOT_COMMITS_MIN: Final = 10
+"""The largest dot is for that many commits, or more."""
+CHARACTER_PIXELS: Final = 8
+"""A generous width: the page's font is that of the reader's system, which cannot be measured here."""
 COLUMNS_MAX: Final = 24
-LABEL_CHARACTERS: Final = 28
+LABEL_CHARACTERS: Final = 24
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _CONFIG: Final[dict[str, Any]] = {
     "aria": False,
@@ -37,7 +41,7 @@ _CONFIG: Final[dict[str, Any]] = {
         "tickColor": "var(--line-2)",
         "labelFontSize": 12,
         "titleFontSize": 12,
-        "labelLimit": 170,
+        "labelLimit": 210,
         "titlePadding": 8,
     },
     "text": {"color": "var(--ink-2)", "fontSize": 12},
@@ -134,16 +138,19 @@ def commits_in_time(commits: Sequence[CommitSummary]) -> dict[str, Any]:
         "scale": {"type": "utc"},
         "axis": {"title": None, "grid": True, "tickCount": 5},
     }
-    y = {"field": "operation", "type": "nominal", "sort": None, "axis": _NO_GRID}
+    longest = max(len(dot["operation"]) for dot in dots.values())
+    axis = {**_NO_GRID, "minExtent": longest * CHARACTER_PIXELS}
+    y = {"field": "operation", "type": "nominal", "sort": None, "axis": axis}
+    largest = max(dot["commits"] for dot in dots.values())
     size_of = {
         "field": "commits",
         "type": "quantitative",
-        "scale": {"type": "sqrt", "range": [36, 300], "domainMin": 1},
+        "scale": {"type": "sqrt", "range": [36, 240], "domain": [1, max(largest, DOT_COMMITS_MIN)]},
         "legend": None,
     }
     ring = {"type": "point", "filled": False, "stroke": "var(--series-2)", "strokeWidth": 2, "opacity": 1}
     return {
-        "width": WIDTH - 40,
+        "width": WIDTH - longest * CHARACTER_PIXELS + 40,
         "height": {"step": 28},
         "data": {"values": list(dots.values())},
         "encoding": {"x": x, "y": y, "size": size_of},
@@ -168,7 +175,7 @@ def bytes_in_time(commits: Sequence[CommitSummary]) -> dict[str, Any]:
         for start, number in sorted(numbers.items())
         if number
     ]
-    axis = {"title": "bytes added, removed", "format": "~s", "tickCount": 5}
+    axis = {"title": None, "labelExpr": "format(abs(datum.value), '~s') + 'B'", "tickCount": 5}
     return {
         "width": WIDTH,
         "height": 180,
@@ -183,6 +190,7 @@ def bytes_in_time(commits: Sequence[CommitSummary]) -> dict[str, Any]:
             },
             "x2": {"field": "end"},
             "y": {"field": "bytes", "type": "quantitative", "axis": axis},
+            "y2": {"datum": 0},
             "color": {
                 "field": "kind",
                 "type": "nominal",
@@ -205,15 +213,20 @@ def _bars(rows: list[dict[str, Any]], *, domain: tuple[float, float] | None = No
     rows = [{**row, "key": f"{number}:{row['label']}"} for number, row in enumerate(rows)]
     scale = {"domain": list(domain)} if domain else {}
     x = {"field": "value", "type": "quantitative", "axis": None, "scale": scale}
-    label = {**_NO_GRID, "labelExpr": "slice(datum.label, indexof(datum.label, ':') + 1)"}
+    longest = max(len(row["label"]) for row in rows)
+    label = {
+        **_NO_GRID,
+        "minExtent": longest * CHARACTER_PIXELS,
+        "labelExpr": "slice(datum.label, indexof(datum.label, ':') + 1)",
+    }
     y = {"field": "key", "type": "nominal", "sort": None, "axis": label}
     return {
-        "width": WIDTH - 190,
+        "width": WIDTH - longest * CHARACTER_PIXELS - 60,
         "height": {"step": 24},
         "data": {"values": rows},
         "encoding": {"x": x, "y": y},
         "layer": [
-            {"mark": {"type": "bar", "color": "var(--series-1)", "height": 14, "cornerRadiusEnd": 2}},
+            {"mark": {"type": "bar", "color": "var(--series-1)", "height": 14}},
             {"mark": {"type": "text", "align": "left", "dx": 6}, "encoding": {"text": {"field": "text"}}},
         ],
     }

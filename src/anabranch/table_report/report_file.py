@@ -38,9 +38,13 @@ class TableReport:
         return page_of(self.data)
 
     def save(self, path: str | Path) -> Path:
-        """Write the page to a file, over one that exists, and return its absolute path."""
+        """Write the page to a file, over one that exists, and return its absolute path.
+
+        Raises `ReportExtraMissingError`.
+        """
+        page = self.html()
         file = Path(path).expanduser().absolute()
-        file.write_text(self.html(), encoding="utf-8")
+        file.write_text(page, encoding="utf-8")
         return file
 
     def _repr_html_(self) -> str:

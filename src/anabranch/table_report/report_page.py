@@ -41,6 +41,7 @@ def _template() -> Template:
     environment.filters |= {
         "bytes": size,
         "count": count,
+        "code": _with_code,
         "moment": _moment,
         "plain": plain,
         "share": report_charts.share_text,
@@ -78,6 +79,17 @@ def _moment(timestamp_ms: int | None) -> str:
         return "-"
     text = iso_time(timestamp_ms)
     return f"{timestamp_ms} ms since 1970" if text is None else text[:19].replace("T", " ")
+
+
+def _with_code(text: str) -> Markup:
+    """The text escaped, with what is between backticks set as code."""
+    from markupsafe import Markup, escape  # noqa: PLC0415 - comes with Jinja2
+
+    parts = [
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(text.split("`"))
+    ]
+    return Markup("").join(parts)
 
 
 def _duration(milliseconds: int) -> str:
