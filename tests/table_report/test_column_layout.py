@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import deltalake
@@ -69,6 +70,20 @@ def test_columns_of_a_table(tmp_path: Path, report: Report) -> None:
     assert columns["part"].role is ColumnRole.PARTITION
     assert columns["same"].fraction == 1
     assert layout.columns_left_out == 0
+
+
+@pytest.mark.parametrize(
+    "values", [[b"\x00", b"\xff"], [True, False], [Decimal("1.5"), Decimal("2.25")], [1.5, float("nan")], ["", "a"]]
+)
+def test_partition_columns_of_any_type(tmp_path: Path, report: Report, values: list[object]) -> None:
+    rows = pa.table({"part": values, "id": [1, 2]})
+    deltalake.write_deltalake(tmp_path / "t", rows, partition_by=["part"])
+    data = report(tmp_path / "t")
+    part, _ = data.layout.columns
+    assert part.files_with_bounds + part.files_without_bounds + part.files_only_null == 2
+    assert part.average_files in {1, 2}
+    assert data.files.partitions is not None
+    assert data.files.partitions.count == 2
 
 
 def test_files_without_statistics_are_always_read(tmp_path: Path, report: Report) -> None:

@@ -167,4 +167,6 @@ def test_rebased_commits_are_marked(table: TableInFolder, report: Report) -> Non
     assert data.history.commits[0].landed_after == (4,)
     page = page_of(data)
     assert "rebased over 1 commit of other writers" in page
-    assert 'stroke="var(--series-2)"' in page
+    assert Page(page).one("h1").text == "table"
+    assert '<g class="mark-symbol' in page
+    assert 'fill="var(--series-2)"' in page

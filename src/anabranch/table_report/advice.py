@@ -21,6 +21,8 @@ from anabranch.text_format import count, plain, size
 FILES_SAVED_MIN = 10
 """With fewer files saved, OPTIMIZE is not worth a word."""
 PURGED_SHARE_MIN = 0.05
+PURGED_BYTES_MIN = 1_000_000
+"""With fewer of the rows deleted, or fewer bytes freed, rewriting files is not worth a word."""
 PARTITIONS_MIN = 100
 PARTITION_BYTES_MIN = 32_000_000
 """Smaller partitions, on average, cost more in files than they save in reading."""
@@ -60,10 +62,11 @@ def _about_maintenance(name: str, totals: Totals, maintenance: Maintenance) -> I
         )
         yield Advice(level=Level.NOTICE, text=text, command=f"OPTIMIZE {name}")
     in_files = (totals.rows or 0) + totals.hidden_rows
-    if in_files and totals.hidden_rows / in_files > PURGED_SHARE_MIN:
+    hidden_share = totals.hidden_rows / in_files if in_files else 0
+    if hidden_share > PURGED_SHARE_MIN and purge.bytes_freed >= PURGED_BYTES_MIN:
         text = (
             f"{count(totals.hidden_rows, 'deleted row')} are still in {count(purge.files_rewritten, 'file')}; "
-            f"rewriting these frees about {size(purge.bytes_freed)}."
+            f"rewriting {'it' if purge.files_rewritten == 1 else 'them'} frees about {size(purge.bytes_freed)}."
         )
         yield Advice(level=Level.NOTICE, text=text, command=f"REORG TABLE {name} APPLY (PURGE)")
     if vacuum.files:
@@ -87,7 +90,8 @@ def _about_partitions(files: FileFacts, totals: Totals) -> Iterator[Advice]:
 
 def _about_statistics(totals: Totals) -> Iterator[Advice]:
     if totals.files and totals.files_without_row_count / totals.files >= UNCOUNTED_SHARE_MIN:
-        text = f"{count(totals.files_without_row_count, 'file')} have no statistics, so that queries cannot skip them."
+        files = f"{totals.files_without_row_count:,} of {count(totals.files, 'file')}"
+        text = f"{files} have no statistics, so queries cannot skip them."
         yield Advice(level=Level.NOTICE, text=text)
 
 

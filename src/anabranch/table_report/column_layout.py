@@ -94,7 +94,7 @@ def average_files(lower: Numbers, upper: Numbers) -> float:
 
 def number_line(bounds: ColumnBounds) -> tuple[Numbers, Numbers]:
     """Minimum and maximum of each file as numbers in the same order; NaN where the file has none."""
-    if pa.types.is_string(bounds.lower.type) or pa.types.is_large_string(bounds.lower.type):
+    if pa.types.is_string(bounds.lower.type) or pa.types.is_binary(bounds.lower.type):
         return _text_positions(bounds.lower, bounds.upper)
     return _numbers(bounds.lower), _numbers(bounds.upper)
 
@@ -107,7 +107,7 @@ def _numbers(values: pa.Array) -> Numbers:
 
 def _text_positions(lower: pa.Array, upper: pa.Array) -> tuple[Numbers, Numbers]:
     """The texts as numbers by their first bytes after the beginning that all have in common."""
-    bytes_of = [pc.cast(pc.cast(side, pa.large_string()), pa.large_binary()) for side in (lower, upper)]
+    bytes_of = [pc.cast(side, pa.large_binary()) for side in (lower, upper)]
     first, last = pc.min(bytes_of[0]).as_py(), pc.max(bytes_of[1]).as_py()
     # All texts lie between these two, so what the two have in common at their start, all have.
     skipped = 0 if first is None or last is None else _common_start(first, last)

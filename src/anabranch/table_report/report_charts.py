@@ -18,6 +18,7 @@ from anabranch.text_format import iso_time, plain, size
 VEGA_LITE: Final = "5.21"
 WIDTH: Final = 400
 TIME_BINS: Final = 48
+BIN_MS_MIN: Final = 1000
 OPERATIONS_MAX: Final = 8
 """Operations with a line of their own in the chart of commits; the others share one."""
 DOT_COMMITS_MIN: Final = 10
@@ -46,6 +47,9 @@ _CONFIG: Final[dict[str, Any]] = {
     },
     "text": {"color": "var(--ink-2)", "fontSize": 12},
 }
+_SERIES: Final = ("var(--series-1)", "var(--series-2)")
+_PADDING: Final = {"left": 4, "top": 6, "bottom": 4, "right": 36}
+"""Room at the right for text that the reader's font makes longer than it is here."""
 _NO_GRID: Final = {"grid": False, "ticks": False, "domain": False, "title": None, "labelPadding": 6}
 
 
@@ -120,7 +124,7 @@ def partition_text(partition: PartitionFacts) -> str:
 
 
 def commits_in_time(commits: Sequence[CommitSummary]) -> dict[str, Any]:
-    """A dot for the commits of one operation within a stretch of time; a ring where one was rebased or run again."""
+    """A dot for the commits of one operation within a stretch of time; a diamond where one was rebased or run again."""
     width_ms = _bin_width_ms(commits)
     named = {name for name, _ in Counter(_operation(commit) for commit in commits).most_common(OPERATIONS_MAX)}
     dots: dict[tuple[str, int], dict[str, Any]] = {}
@@ -132,32 +136,27 @@ def commits_in_time(commits: Sequence[CommitSummary]) -> dict[str, Any]:
         )
         dot["commits"] += 1
         dot["rebased"] = dot["rebased"] or bool(commit.landed_after or commit.run_again_after)
-    x = {
-        "field": "time",
-        "type": "temporal",
-        "scale": {"type": "utc"},
-        "axis": {"title": None, "grid": True, "tickCount": 5},
-    }
+    largest = max(dot["commits"] for dot in dots.values())
     longest = max(len(dot["operation"]) for dot in dots.values())
     axis = {**_NO_GRID, "minExtent": longest * CHARACTER_PIXELS}
-    y = {"field": "operation", "type": "nominal", "sort": None, "axis": axis}
-    largest = max(dot["commits"] for dot in dots.values())
-    size_of = {
-        "field": "commits",
-        "type": "quantitative",
-        "scale": {"type": "sqrt", "range": [36, 240], "domain": [1, max(largest, DOT_COMMITS_MIN)]},
-        "legend": None,
-    }
-    ring = {"type": "point", "filled": False, "stroke": "var(--series-2)", "strokeWidth": 2, "opacity": 1}
+    sizes = {"type": "sqrt", "range": [40, 240], "domain": [1, max(largest, DOT_COMMITS_MIN)]}
     return {
         "width": WIDTH - longest * CHARACTER_PIXELS + 40,
         "height": {"step": 28},
+        "padding": _PADDING,
         "data": {"values": list(dots.values())},
-        "encoding": {"x": x, "y": y, "size": size_of},
-        "layer": [
-            {"mark": {"type": "circle", "color": "var(--series-1)", "opacity": 0.75}},
-            {"transform": [{"filter": "datum.rebased"}], "mark": ring},
-        ],
+        "mark": {"type": "point", "filled": True, "opacity": 0.8},
+        "encoding": {
+            "x": {"field": "time", **_time_axis(commits, width_ms)},
+            "y": {"field": "operation", "type": "nominal", "sort": None, "axis": axis},
+            "size": {"field": "commits", "type": "quantitative", "scale": sizes, "legend": None},
+            "shape": {
+                "field": "rebased",
+                "scale": {"domain": [False, True], "range": ["circle", "diamond"]},
+                "legend": None,
+            },
+            "color": {"field": "rebased", "scale": {"domain": [False, True], "range": list(_SERIES)}, "legend": None},
+        },
     }
 
 
@@ -179,26 +178,30 @@ def bytes_in_time(commits: Sequence[CommitSummary]) -> dict[str, Any]:
     return {
         "width": WIDTH,
         "height": 180,
+        "padding": _PADDING,
         "data": {"values": rows},
         "mark": "bar",
         "encoding": {
-            "x": {
-                "field": "start",
-                "type": "temporal",
-                "scale": {"type": "utc"},
-                "axis": {"title": None, "grid": False, "tickCount": 5},
-            },
+            "x": {"field": "start", **_time_axis(commits, width_ms)},
             "x2": {"field": "end"},
             "y": {"field": "bytes", "type": "quantitative", "axis": axis},
             "y2": {"datum": 0},
             "color": {
                 "field": "kind",
                 "type": "nominal",
-                "scale": {"domain": ["added", "removed"], "range": ["var(--series-1)", "var(--series-2)"]},
+                "scale": {"domain": ["added", "removed"], "range": list(_SERIES)},
                 "legend": None,
             },
         },
     }
+
+
+def _time_axis(commits: Sequence[CommitSummary], width_ms: int) -> dict[str, Any]:
+    """The axis of both charts of time: whole bins from that of the first commit to that of the last one."""
+    first, last = (commit.timestamp_ms // width_ms * width_ms for commit in (commits[-1], commits[0]))
+    domain = [first, max(last + width_ms, first + TIME_BINS * BIN_MS_MIN)]
+    axis = {"title": None, "grid": False, "tickCount": 5}
+    return {"type": "temporal", "scale": {"type": "utc", "domain": domain}, "axis": axis}
 
 
 def time_range(commits: Sequence[CommitSummary]) -> str:
@@ -221,8 +224,9 @@ def _bars(rows: list[dict[str, Any]], *, domain: tuple[float, float] | None = No
     }
     y = {"field": "key", "type": "nominal", "sort": None, "axis": label}
     return {
-        "width": WIDTH - longest * CHARACTER_PIXELS - 60,
+        "width": WIDTH - longest * CHARACTER_PIXELS - 90,
         "height": {"step": 24},
+        "padding": _PADDING,
         "data": {"values": rows},
         "encoding": {"x": x, "y": y},
         "layer": [
@@ -234,7 +238,7 @@ def _bars(rows: list[dict[str, Any]], *, domain: tuple[float, float] | None = No
 
 def _bin_width_ms(commits: Sequence[CommitSummary]) -> int:
     times = [commit.timestamp_ms for commit in commits]
-    return max((max(times) - min(times)) // TIME_BINS, 1)
+    return max((max(times) - min(times)) // TIME_BINS, BIN_MS_MIN)
 
 
 def _operation(commit: CommitSummary) -> str:
