@@ -17,6 +17,7 @@ from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore
+from anabranch.table_report.report_file import TableReport
 from anabranch.table_report.report_values import Level, ReportData
 from cli.tables_in_folders import TableInFolder
 from table_report.conftest import Report
@@ -187,8 +188,8 @@ def test_the_log(table: TableInFolder, report: Report) -> None:
 
 def test_the_document_is_json(sales: Path, report: Report) -> None:
     data = report(sales)
-    document = msgspec.to_builtins(data)
-    assert json.loads(json.dumps(document, allow_nan=False)) == json.loads(msgspec.json.encode(data))
+    document = TableReport(data).document()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["totals"]["hiddenRows"] == 0
     assert document["history"]["commits"][-1]["files"]["addedRows"] == 50
 

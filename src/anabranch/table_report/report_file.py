@@ -30,7 +30,7 @@ class TableReport:
 
     def document(self) -> dict[str, Any]:
         """All numbers of the report in JSON's types. `anabranch report --json` prints the same."""
-        document: dict[str, Any] = msgspec.to_builtins(self.data)
+        document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self.data))
         return document
 
     def html(self) -> str:
