@@ -37,7 +37,7 @@ _CONFIG: Final[dict[str, Any]] = {
         "labelColor": "var(--ink-2)",
         "titleColor": "var(--ink-2)",
         "titleFontWeight": "normal",
-        "gridColor": "var(--line)",
+        "gridColor": "var(--line-1)",
         "domainColor": "var(--line-2)",
         "tickColor": "var(--line-2)",
         "labelFontSize": 12,
