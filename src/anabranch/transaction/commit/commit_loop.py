@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
 from anabranch.errors.commits import ConcurrentWriteException, ConflictReason
 from anabranch.log.commit_files import read_commits
 from anabranch.transaction.commit.commit_context import CommitContext
 from anabranch.transaction.commit.commit_draft import CommitDraft, draft_commit
+from anabranch.transaction.commit.commit_message import commit_message
 from anabranch.transaction.commit.commit_outcome import CommitOutcome, put_until_resolved
 from anabranch.transaction.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
 from anabranch.transaction.commit.vacuumed_files import check_files_exist
@@ -17,6 +19,8 @@ from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictC
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
+
+LOGGER = logging.getLogger("anabranch.commit")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,7 @@ def commit_with_retries(
     After any of them except `CommitFateUnknownError` nothing of the proposal is in the log.
     """
     latest, ours = read, drop_redundant_actions(proposal, read)
+    begun_ms = context.clock.elapsed_ms()
     for attempt in range(1, context.bounds.attempts_max + 1):
         timer = PutTimer.start(context.clock)
         check_latest_exists(read, latest, context.store)
@@ -57,6 +62,9 @@ def commit_with_retries(
         outcome = put_until_resolved(draft, context)
         if outcome.theirs is None:
             interrupt = check_commit_is_visible(draft, timer, read=read, latest=latest, context=context)
+            if LOGGER.isEnabledFor(logging.INFO):
+                elapsed_ms = context.clock.elapsed_ms() - begun_ms
+                LOGGER.info("%s", commit_message(draft, latest, attempts=attempt, elapsed_ms=elapsed_ms))
             return Committed(
                 draft=draft,
                 latest=latest,
