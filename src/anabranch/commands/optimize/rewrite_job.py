@@ -20,6 +20,7 @@ from anabranch.commands.optimize.rewrite_bins import RewriteBin, RewrittenBin, r
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.commits import DeltaConcurrentModificationException
+from anabranch.progress.progress_events import begin_phase, reporting
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.features import check_writable
 from anabranch.schema.logical_types import check_no_intervals
@@ -79,6 +80,11 @@ class _Progress:
 
 def run_rewrite_job(table: TableRef, job: RewriteJob) -> RewriteResult:
     """Run the job, in rounds, until no bin is left that other writers have made impossible."""
+    with reporting(job.operation.name, table.label, setting=table.session.setting):
+        return _run_rewrite_job(table, job)
+
+
+def _run_rewrite_job(table: TableRef, job: RewriteJob) -> RewriteResult:
     clock = table.session.clock
     start_ms, progress = clock.now_ms(), _Progress()
     parallelism = default_parallelism(table.session.spark)
@@ -87,6 +93,7 @@ def run_rewrite_job(table: TableRef, job: RewriteJob) -> RewriteResult:
     remaining: set[PartitionKey] | None = None
     table_id = table.latest().metadata.id
     for number in range(ROUNDS_MAX):
+        begin_phase("choose files")
         snapshot = table.latest()
         plan = _plan(table, job, snapshot, again=number > 0)
         if plan is None or snapshot.metadata.id != table_id:

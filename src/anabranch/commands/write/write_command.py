@@ -31,6 +31,7 @@ from anabranch.errors.commits import (
 )
 from anabranch.errors.constraints import CastOverflowError, InsertOverflowError, MetadataColumnError
 from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
+from anabranch.progress.progress_events import reporting
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
@@ -75,6 +76,12 @@ def write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteA
 
     An append that loses the race to create the table becomes an append to the winner's table.
     """
+    # Batches of a stream come again and again, and the query reports its own progress.
+    with reporting("WRITE", table.label, setting=table.session.setting, shown=api is not WriteApi.STREAM):
+        return _write_frame(table, frame, options, api)
+
+
+def _write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
     for _ in range(CREATION_RACES_MAX):
         snapshot = table.delta_log.snapshots.latest_or_none()
         if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:

@@ -7,6 +7,7 @@ import logging
 
 from anabranch.errors.commits import ConcurrentWriteException, ConflictReason
 from anabranch.log.commit_files import read_commits
+from anabranch.progress.progress_events import note
 from anabranch.transaction.commit.commit_context import CommitContext
 from anabranch.transaction.commit.commit_draft import CommitDraft, draft_commit
 from anabranch.transaction.commit.commit_message import commit_message
@@ -75,6 +76,7 @@ def commit_with_retries(
         _raise_interrupt(outcome, draft)
         context.wait_after_lost_attempt(attempt)
         latest = latest.after(_winners(outcome, context))
+        note(f"{latest.winners[-1].operation} landed version {latest.version} first; this commit is rebased over it")
         ours = _rebased(proposal, read, latest, context)
         if proposal.bins and not ours.bins:
             return NothingToCommit(dropped=proposal.bins)
