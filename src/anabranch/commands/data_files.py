@@ -40,6 +40,7 @@ def write_data_files(
         table.session, rows, properties=properties, partition_columns=partition_columns, option=optimize
     )
     begin_phase("write files")
+    table.session.describe_jobs(f"write {table.label}")
     with typed_violations():
         written = table.session.engine.write(
             WriteRequest(

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -85,6 +85,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@contextlib.contextmanager
+def one_statement(table: TableRef, operation: str, *, shown: bool = True) -> Iterator[None]:
+    """A block that is one statement: its progress is reported, and Spark's UI shows its jobs with what they do.
+
+    With `shown` false no display shows it.
+    """
+    with reporting(operation, table.label, setting=table.session.setting, shown=shown), table.session.described_jobs():
+        yield
+
+
 def reports_progress(
     operation: str,
 ) -> Callable[[Callable[Concatenate[TableRef, P], R]], Callable[Concatenate[TableRef, P], R]]:
@@ -93,7 +103,7 @@ def reports_progress(
     def decorate(run: Callable[Concatenate[TableRef, P], R]) -> Callable[Concatenate[TableRef, P], R]:
         @functools.wraps(run)
         def reported(table: TableRef, /, *arguments: P.args, **options: P.kwargs) -> R:
-            with reporting(operation, table.label, setting=table.session.setting):
+            with one_statement(table, operation):
                 return run(table, *arguments, **options)
 
         return reported

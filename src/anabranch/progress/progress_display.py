@@ -171,7 +171,7 @@ class TerminalLine:
         line = Table.grid(padding=(0, 1))
         line.add_column(no_wrap=True, overflow="ellipsis")
         cells: list[Any] = [Text(printable(text_of(progress)))]
-        if progress.files_total:
+        if progress.files_total and progress.files_done:
             line.add_column(width=_BAR_WIDTH)
             cells.append(ProgressBar(progress.files_total, min(progress.files_done, progress.files_total)))
         line.add_row(*cells)
@@ -221,7 +221,7 @@ class NotebookOutput:
 
     def _update(self, text: str, progress: Progress | None) -> None:
         bar = ""
-        if progress is not None and progress.files_total:
+        if progress is not None and progress.files_total and progress.files_done:
             done = min(progress.files_done, progress.files_total)
             bar = f' <progress value="{done}" max="{progress.files_total}"></progress>'
         shown = f"<div>{html.escape(text)}{bar}</div>"
@@ -235,10 +235,10 @@ class NotebookOutput:
 def text_of(progress: Progress) -> str:
     """The progress in one line."""
     parts = [f"{progress.title}: {progress.phase}" if progress.phase else progress.title]
-    if progress.files_total is not None:
+    if progress.files_total and progress.files_done:
         parts.append(f"{progress.files_done:,} of {progress.files_total:,} files")
-    elif progress.files_done:
-        parts.append(f"{progress.files_done:,} files")
+    elif progress.files_total or progress.files_done:
+        parts.append(f"{progress.files_total or progress.files_done:,} files")
     if progress.num_rows:
         parts.append(f"{progress.num_rows:,} rows")
     if progress.size_bytes:

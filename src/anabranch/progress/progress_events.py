@@ -100,6 +100,8 @@ class StatementProgress:
     def __init__(self, operation: str, table: str, setting: GetSetting | None) -> None:
         self.setting = setting
         """Returns settings of the session; None outside of one. Each use is a call of the JVM."""
+        self.description_of_jobs: str | None = None
+        """How its Spark jobs are described at this moment; None before the first description."""
         self._lock = threading.Lock()
         self._begun_ms = CLOCK.elapsed_ms()
         self._progress = Progress(statement=next(_numbers), operation=operation, table=table, phase="")
@@ -107,6 +109,12 @@ class StatementProgress:
     def now(self) -> Progress:
         """The progress at this moment."""
         return dataclasses.replace(self._progress, elapsed_ms=CLOCK.elapsed_ms() - self._begun_ms)
+
+    @property
+    def description(self) -> str:
+        """The statement and its phase, such as `MERGE INTO flights: find matches`."""
+        progress = self._progress
+        return f"{progress.title}: {progress.phase}" if progress.phase else progress.title
 
     @property
     def phase(self) -> str:

@@ -25,9 +25,9 @@ from anabranch.commands.convert.convert_source import (
 from anabranch.commands.create.create_table import check_defined_rules
 from anabranch.commands.definition.table_definition import ResolvedDefinition, TableDefinition, define_table
 from anabranch.commands.dml.statement import Prepared
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.convert import ConvertPropertyError, UnconvertibleNamesError
-from anabranch.progress.progress_events import begin_phase, reporting
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import encode_path
 from anabranch.protocol.properties import TableProperties
@@ -58,7 +58,7 @@ def convert_to_delta(
     if source.parquet:
         if not is_delta_already(source):
             with (
-                reporting("CONVERT", source.label, setting=session.setting),
+                one_statement(source.table, "CONVERT"),
                 prepare_conversion(source, collects_statistics=collects_statistics) as prepared,
             ):
                 prepared.commit()
@@ -78,6 +78,7 @@ def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> P
         ignores_corrupt_files=session.flag("spark.sql.files.ignoreCorruptFiles", default=False),
     )
     begin_phase("read footers", files=len(listed))
+    session.describe_jobs(table.label)
     files = footers.read([file.stored for file in listed])
     root = file_root(table.path).rstrip("/")
     schemas = file_schemas(files, lambda file: read_by_spark(session.spark, f"{root}/{file.path}"), table=source.label)

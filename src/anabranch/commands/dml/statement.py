@@ -11,11 +11,11 @@ from typing import Self, TypeVar
 from pyroaring import BitMap64
 
 from anabranch.commands.optimize.auto_compaction import compact_after
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.commands.write_settings import application_of
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException, ConflictReason
-from anabranch.progress.progress_events import begin_phase, reporting
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
@@ -147,7 +147,7 @@ def run_statement(
 
     `operation` is its name in the history. `conflict_retries` overrides the session's setting.
     """
-    with reporting(operation, table.label, setting=table.session.setting):
+    with one_statement(table, operation):
         return _run_statement(table, prepare, conflict_retries)
 
 
@@ -211,6 +211,7 @@ class Stopwatch:
     """Measures the parts of a statement in milliseconds, for its metrics."""
 
     def __init__(self, table: TableRef) -> None:
+        self._table = table
         self._clock = table.session.clock
         self._begin = self._clock.now_ms()
         self.parts: dict[str, int] = {}
@@ -219,6 +220,9 @@ class Stopwatch:
     def measured(self, name: str, *, phase: str | None = None) -> Iterator[None]:
         """Add the time that the block takes to the part of that name. The block is a phase of the statement."""
         begin_phase(phase or _PHASES[name])
+        if name != "rewriteTimeMs":
+            # Rows that are hidden need no job, and those that are written have a phase of their own.
+            self._table.session.describe_jobs(self._table.label)
         begin = self._clock.now_ms()
         yield
         self.parts[name] = self.parts.get(name, 0) + self._clock.now_ms() - begin

@@ -58,7 +58,6 @@ def merge(
 def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
     """All of a MERGE but its commit."""
     latest = table.latest()
-    table.session.describe_jobs(f"MERGE {table.label}")
     statement.check(table=table.label)
     source_versions = versions_read(statement.source, table.path)
     first = _version_read(table, latest, source_versions)

@@ -67,6 +67,7 @@ def rewrite_bins(
     written: list[RewrittenBin] = []
     lost: list[PlannedBin] = []
     begin_phase("rewrite files", files=sum(len(planned.files) for planned in bins))
+    table.session.describe_jobs(f"{what} {table.label}")
     done_bytes, all_bytes = 0, sum(planned.size_bytes for planned in bins)
     with concurrent.futures.ThreadPoolExecutor(max(1, min(threads_max, len(bins))), "anabranch-bins") as pool:
         futures = [pool.submit(_with_job_group(table, rewrite, snapshot, plan, planned)) for planned in bins]
