@@ -164,6 +164,25 @@ def test_statements_that_do_not_run_describe_nothing(native: SparkSession, table
     assert set(shown.jobs()) == {("", "")}
 
 
+def test_a_statement_that_is_only_analysed_is_forgotten(native: SparkSession, table: str) -> None:
+    """Tools analyse statements that they do not run. The next plan on the thread takes the description back."""
+    state: Any = native._jsparkSession.sessionState()
+    skip = native._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+
+    def analyse() -> None:
+        parsed = state.sqlParser().parsePlan(f"DELETE FROM {table} WHERE id = 1")
+        assert "PythonCommand" in str(state.executePlan(parsed, skip).analyzed().toString())
+
+    analyse()
+    shown = Shown(native)
+    native.range(3).count()
+    assert set(shown.jobs()) == {("", "")}
+    analyse()
+    shown = Shown(native)
+    native.sql(f"UPDATE {table} SET v = 1 WHERE id = 2")
+    assert shown.statement().startswith(f"UPDATE {table} SET")
+
+
 def test_a_failed_statement_leaves_nothing(native: SparkSession, table: str) -> None:
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         native.sql(f"UPDATE {table} SET v = 1 / (id - id)")

@@ -86,7 +86,8 @@ class Subscription:
 def on_progress(listener: Listener) -> Subscription:
     """Call `listener` with a `Progress` at each change of any statement of this process, until the result is closed.
 
-    It is called on the threads of the statements, so it should return soon. What it raises is logged and ignored.
+    It is called on the threads of the statements, so it should return soon and run no statement itself. What it raises
+    is logged and ignored.
     """
     global _listeners  # noqa: PLW0603
     with _lock:

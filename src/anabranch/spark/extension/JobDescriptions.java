@@ -51,12 +51,9 @@ public final class JobDescriptions {
    * Called with each plan that our rule returns. A command that was analysed and did not run is forgotten with the next plan.
    */
   static void analysed(Object plan) {
-    if (!(plan instanceof PythonCommand)) {
-      restore(ranOrLeft());
-      return;
-    }
-    SparkContext context = context();
-    if (context == null || ANALYSED.get() != null || isUsers(context)) return;
+    restore(ranOrLeft());
+    SparkContext context = plan instanceof PythonCommand ? context() : null;
+    if (context == null || isUsers(context)) return;
     // EXPLAIN, and other commands that only look at this one, have an execution.
     if (context.getLocalProperty("spark.sql.execution.id") != null) return;
     String text = ((PythonCommand) plan).text();
