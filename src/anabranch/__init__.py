@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anabranch.progress.progress_events import on_progress
+    from anabranch.reports import report
     from anabranch.server.running_server import serve
     from anabranch.sessions import disable, enable, session
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "disable", "enable", "on_progress", "serve", "session"]
+__all__ = ["__version__", "disable", "enable", "on_progress", "report", "serve", "session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from anabranch.progress.progress_events import on_progress  # noqa: PLC0415
 
         return on_progress
+    if name == "report":
+        from anabranch.reports import report  # noqa: PLC0415
+
+        return report
     if name == "serve":
         from anabranch.server.running_server import serve  # noqa: PLC0415
 

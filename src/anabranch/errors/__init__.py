@@ -249,6 +249,7 @@ _MODULES = {
     "RenameNeedsColumnMappingError": "alterations",
     "ReplaceWhereDynamicError": "arguments",
     "ReplaceWhereMismatchError": "constraints",
+    "ReportExtraMissingError": "environment",
     "ReservedColumnsError": "schema",
     "RestoreBeyondRetentionError": "tables",
     "RestoreFilesMissingError": "tables",

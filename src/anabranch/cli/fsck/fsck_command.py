@@ -17,7 +17,6 @@ from anabranch.cli.fsck.fsck_log import (
     check_gaps,
     check_hint,
 )
-from anabranch.cli.text_format import count, listed, plain, size
 from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError, LogGapError
@@ -27,6 +26,7 @@ from anabranch.protocol.features import check_readable, check_writable
 from anabranch.snapshot.replay import TableState, load_newest
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore
+from anabranch.text_format import count, listed, plain, size
 
 if TYPE_CHECKING:
     from rich.console import Console
