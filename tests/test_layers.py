@@ -17,7 +17,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
     {"pyspark_release", "text_format"},
+    {"display_tables"},
     {"errors", "clock", "booleans", "patches"},
+    {"progress"},
     {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
     {"log"},
@@ -61,7 +63,7 @@ OF_DEPENDENCIES = {"py4j", "google", "markupsafe", "vl_convert"}
 """PySpark brings Py4J, and its Connect client protobuf; Jinja2 brings MarkupSafe, and vl-convert-python is imported as
 vl_convert."""
 
-WITHOUT_SPARK = {name for layer in LAYERS[1:9] for name in layer}
+WITHOUT_SPARK = {name for layer in LAYERS[1:11] for name in layer}
 PYSPARK_BELOW_SPARK = ("pyspark.sql.types", "pyspark.errors")
 MUST_BE_HANDED_IN = {"os", "time", "random", "uuid", "datetime.datetime.now"}
 

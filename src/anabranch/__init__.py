@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anabranch.progress.progress_events import on_progress
     from anabranch.reports import report
     from anabranch.server.running_server import serve
     from anabranch.sessions import disable, enable, session
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "disable", "enable", "report", "serve", "session"]
+__all__ = ["__version__", "disable", "enable", "on_progress", "report", "serve", "session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,6 +26,10 @@ def __getattr__(name: str) -> Any:
         import anabranch.sessions as sessions  # noqa: PLC0415, PLR0402
 
         return getattr(sessions, name)
+    if name == "on_progress":
+        from anabranch.progress.progress_events import on_progress  # noqa: PLC0415
+
+        return on_progress
     if name == "report":
         from anabranch.reports import report  # noqa: PLC0415
 

@@ -12,6 +12,7 @@ from anabranch.connect_messages.client_errors import raise_our_errors, raise_spa
 from anabranch.connect_messages.own_server import session_behind
 from anabranch.connect_messages.server_capabilities import check_knows_delta
 from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.progress.progress_display import install_display, uninstall_display
 from anabranch.spark.gateway.error_text import error_in
 from anabranch.spark.gateway.session_identity import is_connect
 from anabranch.spark.java_check import starting_java
@@ -34,6 +35,7 @@ def enable(spark: SparkSession) -> SparkSession:
     if not hasattr(spark, "sql"):
         problem = "it needs to be a SparkSession; anabranch.session() makes one"
         raise InvalidArgumentError(argument="spark", value=str(spark), problem=problem)
+    install_display()
     if not is_connect(spark):
         _use_this_python(spark)
         enable_extension(spark)
@@ -54,6 +56,7 @@ def disable(spark: SparkSession) -> None:
     nothing where nothing was enabled.
     """
     raise_sparks_errors(__name__)
+    uninstall_display()
     behind = session_behind(spark) if is_connect(spark) else spark
     if behind is not None:
         disable_extension(behind)

@@ -183,22 +183,29 @@ def test_jobs_are_described(delta: SparkSession, path: str, name: str) -> None:
     def sql(text: str) -> set[str]:
         return descriptions(lambda: delta.sql(text))
 
-    assert descriptions(lambda: delta.range(5).write.format("delta").save(path)) == {f"Delta: WRITE {table}"}
-    assert sql(f"INSERT INTO {table} SELECT id + 7 FROM range(1)") == {f"Delta: WRITE {table}"}
-    assert sql(f"UPDATE {table} SET id = 9 WHERE id = 1") == {f"Delta: UPDATE {table}"}
-    assert sql(f"DELETE FROM {table} WHERE id = 2") == {f"Delta: DELETE {table}"}
+    write = {f"WRITE TO {table}: write files"}
+    assert descriptions(lambda: delta.range(5).write.format("delta").save(path)) == write
+    assert sql(f"INSERT INTO {table} SELECT id + 7 FROM range(1)") == write
+    assert sql(f"UPDATE {table} SET id = 9 WHERE id = 1") <= {
+        f"UPDATE {table}: find rows",
+        f"UPDATE {table}: write files",
+    }
+    assert sql(f"DELETE FROM {table} WHERE id = 2") == {f"DELETE FROM {table}: find rows"}
     merge = f"MERGE INTO {table} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE"
-    assert sql(merge) == {f"Delta: MERGE {table}"}
-    assert descriptions(lambda: DeltaTable.forPath(delta, path).delete("id = 4")) == {f"Delta: DELETE {table}"}
-    assert sql(f"OPTIMIZE {table}") == {f"Delta: OPTIMIZE {table}"}
-    assert sql(f"OPTIMIZE {table} ZORDER BY (id)") == {f"Delta: OPTIMIZE {table}"}
+    merged = sql(merge)
+    assert f"MERGE INTO {table}: find matches" in merged
+    assert merged <= {f"MERGE INTO {table}: find matches", f"MERGE INTO {table}: read the source"}
+    by_api = descriptions(lambda: DeltaTable.forPath(delta, path).delete("id = 4"))
+    assert by_api == {f"DELETE FROM {table}: find rows"}
+    assert sql(f"OPTIMIZE {table}") == {f"OPTIMIZE {table}: rewrite files"}
+    assert sql(f"OPTIMIZE {table} ZORDER BY (id)") == {f"OPTIMIZE {table}: rewrite files"}
     assert sql(f"CREATE TABLE {name} USING delta AS SELECT * FROM {table}") == {
-        f"Delta: CREATE TABLE AS SELECT default.{name}"
+        f"CREATE TABLE AS SELECT default.{name}: write files"
     }
     added = sql(f"ALTER TABLE {table} ADD CONSTRAINT c CHECK (id > -5)")
-    assert f"Delta: ALTER TABLE {table}: CHECK constraint c" in added
+    assert f"ALTER TABLE {table}: CHECK constraint c" in added
     # Where Spark does not know the statement, a job of ours has its name.
-    assert added <= {f"Delta: ALTER TABLE {table}: CHECK constraint c", f"Delta: ADD CONSTRAINT {table}"}
+    assert added <= {f"ALTER TABLE {table}: CHECK constraint c", f"ADD CONSTRAINT {table}"}
     context.setJobDescription("nightly load")
     try:
         assert sql(f"DELETE FROM {table} WHERE id = 7") == {"nightly load"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from xml.etree import ElementTree
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -162,3 +164,37 @@ def test_columns_of_a_frame(delta: SparkSession, path: str) -> None:
     with pytest.raises(AnalysisException, match="nothing"):
         table.delete("nothing = 1")
     assert [row.id for row in table.toDF().collect()] == [2]
+
+
+def test_a_notebook_shows_version_and_columns(delta: SparkSession, path: str) -> None:
+    table = (
+        DeltaTable.create(delta)
+        .location(path)
+        .addColumn("id", "BIGINT", nullable=False, comment="<b>key</b>")
+        .addColumn("p", "STRING")
+        .partitionedBy("p")
+        .execute()
+    )
+    delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'a')")
+    assert repr(table) == f"DeltaTable(delta.`{path}`)"
+    cells = [cell.text or "" for cell in ElementTree.fromstring(f"<div>{table._repr_html_()}</div>").iter()]
+    facts = dict(zip(cells, cells[1:], strict=False))
+    assert (facts["Version"], facts["Files"], facts["Partitioned by"]) == ("1", "1", "p")
+    assert cells[-8:] == ["", "id", "bigint", "NOT NULL, <b>key</b>", "", "p", "string", ""]
+
+
+def test_a_notebook_shows_why_a_table_is_gone(delta: SparkSession, path: str) -> None:
+    table = DeltaTable.create(delta).location(path).addColumn("id", "INT").execute()
+    shutil.rmtree(path)
+    assert "DELTA_MISSING_DELTA_TABLE" in table._repr_html_()
+    assert repr(table) == f"DeltaTable(delta.`{path}`)"
+
+
+def test_builders_say_that_they_have_not_run(delta: SparkSession, path: str) -> None:
+    table = DeltaTable.create(delta).location(path).addColumn("id", "INT").execute()
+    merge = table.merge(delta.range(1), "true").whenMatchedDelete()
+    assert repr(merge) == f"DeltaMergeBuilder(MERGE INTO delta.`{path}`, 1 clauses; run by execute())"
+    optimize = table.optimize().where("p = 1")
+    assert repr(optimize).startswith(f"DeltaOptimizeBuilder(OPTIMIZE delta.`{path}` WHERE p = 1; run by ")
+    builder = DeltaTable.create(delta).tableName("t").addColumn("id", "INT")
+    assert repr(builder) == "DeltaTableBuilder(CREATE t, 1 columns; run by execute())"

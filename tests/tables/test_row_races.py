@@ -341,7 +341,7 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
             update(table, {"n": "n + 100"}, "id = 3")
         return ours
 
-    outcome = run_statement(table, prepare_and_lose, conflict_retries=2)
+    outcome = run_statement(table, "UPDATE", prepare_and_lose, conflict_retries=2)
     assert outcome.committed is not None
     assert values(delta, path)[3] == 204
     assert DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics["numReExecutions"] == "2"
@@ -349,7 +349,7 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
     delta.conf.set("spark.anabranch.conflictRetries", "1")
     try:
         with pytest.raises(ConcurrentAppendException):
-            run_statement(table, prepare_and_lose)
+            run_statement(table, "UPDATE", prepare_and_lose)
     finally:
         delta.conf.unset("spark.anabranch.conflictRetries")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from xml.etree import ElementTree
 
 import pytest
 
 from anabranch import exceptions
 from anabranch.errors.base import DeltaError
+from anabranch.errors.commits import rows_as_table
 from anabranch.exceptions import (
     ConcurrentAppendException,
     ConflictReason,
@@ -83,3 +85,84 @@ def test_lost_creation_is_named_in_the_message() -> None:
         advice="Run the operation again.",
     )
     assert "was created meanwhile: CREATE TABLE landed version 0 first" in error.explain()
+
+
+def lost(*rows: str, table: str = "/data/t") -> ConcurrentAppendException:
+    return ConcurrentAppendException(
+        table=table,
+        version=8,
+        operation="MERGE",
+        read_version=5,
+        reason=ConflictReason.ROW_LEVEL_CHANGES,
+        example_keys=rows,
+        advice="Run it again.",
+    )
+
+
+def cells(markup: str) -> list[str]:
+    """The texts of a table's cells. The markup must be well formed."""
+    root = ElementTree.fromstring(f"<div>{markup}</div>")
+    return [cell.text or "" for cell in root.iter() if cell.tag in {"th", "td"}]
+
+
+def test_a_notebook_shows_the_rows_as_a_table() -> None:
+    shown = cells(lost("id = 5, name = x", "id = 6, name = y")._repr_html_())
+    assert shown[-6:] == ["id", "name", "5", "x", "6", "y"]
+    assert ("Winner", "MERGE (version 8)") in zip(shown, shown[1:], strict=False)
+    assert "Run it again." in lost()._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (("k = 5",), ["k"]),
+        (("a = x, y, b = 1", "a = , b = "), ["a", "b"]),
+        (("row 7 of part-0.parquet",), ["row"]),
+        (("a = 1", "b = 1"), ["row"]),
+        (("a = 1, b…",), ["a"]),
+    ],
+)  # fmt: skip
+def test_rows_have_columns_where_all_have_the_same(rows: tuple[str, ...], columns: list[str]) -> None:
+    names, values = rows_as_table(rows)
+    assert names == columns
+    assert all(len(row) == len(names) for row in values)
+    if columns == ["row"]:
+        assert values == [[row] for row in rows]
+
+
+def test_values_of_rows_are_no_markup_and_no_commands_of_a_terminal() -> None:
+    error = lost("name = <script>\x1b[2J\n</td>", table="/data/<b>t</b>")
+    assert cells(error._repr_html_().replace("\x1b", ""))[-1] == "<script>[2J\n</td>"
+    lines = error._render_traceback_()
+    assert "<script>\\x1b[2J\\n</td>" in lines
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_cell_that_raises_shows_its_own_lines_and_the_way_out() -> None:
+    try:
+        raise lost("id = 5, name = x")
+    except ConcurrentAppendException as error:
+        error.add_note("anabranch: executed 2 times; lost to versions 7, 8.")
+        lines = error._render_traceback_()
+    assert 'raise lost("id = 5, name = x")' in lines[1]
+    assert lines[2:] == [
+        "ConcurrentAppendException: MERGE (version 8) landed first and added rows that this operation should have read.",
+        "",
+        "Table:          /data/t",
+        "Winner:         MERGE (version 8)",
+        "This operation: read version 5, and changed nothing",
+        "Reason:         ROW_LEVEL_CHANGES (DELTA_CONCURRENT_APPEND, SQLSTATE 2D521)",
+        "",
+        "Rows in conflict:",
+        "id  name",
+        "--  ----",
+        "5   x",
+        "",
+        "What to do: Run it again.",
+        "anabranch: executed 2 times; lost to versions 7, 8.",
+    ]
+
+
+def test_signatures_of_urls_are_shown_nowhere() -> None:
+    error = lost("k = 1", table="https://store/t?sig=SECRET")
+    assert "SECRET" not in error._repr_html_() + "".join(error._render_traceback_())

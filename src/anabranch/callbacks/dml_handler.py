@@ -71,7 +71,7 @@ class DmlHandler:
             statement = self._resolved(session, plan, target)
             return prepare_delete(target.table, statement.only_clause.condition, alias=target.names)
 
-        return self._driver.numbers(self._executed(target, prepare).num_affected_rows)
+        return self._driver.numbers(self._executed(target, "DELETE", prepare).num_affected_rows)
 
     def _update(self, session: Any, plan: Any) -> Any:
         """The rows of an `UpdateTable`'s result."""
@@ -83,7 +83,7 @@ class DmlHandler:
             assert clause.values is not None
             return prepare_update(target.table, clause.values, clause.condition, alias=target.names)
 
-        return self._driver.numbers(self._executed(target, prepare).num_affected_rows)
+        return self._driver.numbers(self._executed(target, "UPDATE", prepare).num_affected_rows)
 
     def _merge(self, session: Any, plan: Any) -> Any:
         """The rows of a `MergeIntoTable`'s result."""
@@ -105,8 +105,8 @@ class DmlHandler:
         counts = [outcome.counts.get(name, 0) for name in ("updated", "deleted", "inserted")]
         return self._driver.numbers(outcome.num_affected_rows, *counts)
 
-    def _executed(self, target: Target, prepare: Any) -> Outcome:
-        return run_statement(target.table, prepare, conflict_retries=target.conflict_retries)
+    def _executed(self, target: Target, operation: str, prepare: Any) -> Outcome:
+        return run_statement(target.table, operation, prepare, conflict_retries=target.conflict_retries)
 
     def _checked(self, session: Any, plan: Any) -> Any:
         """The statement. Raises as `check_whole_table` if its target is not the newest version of a whole table."""

@@ -222,8 +222,11 @@ def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Deb
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.fsck.fsck_command import check_table
         from anabranch.cli.table_opening import open_table_store
+        from anabranch.progress.progress_display import install_display
 
-        report = check_table(open_table_store(table, option or []), show_progress=not as_json)
+        if not as_json:
+            install_display()
+        report = check_table(open_table_store(table, option or []))
         print_report(report, as_json=as_json)
         if report.problems:
             raise typer.Exit(1)

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from anabranch.commands.table_access import TableRef
+from anabranch.progress.progress_events import add_done, begin_phase
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
@@ -38,8 +39,10 @@ def write_data_files(
     shuffled = optimized(
         table.session, rows, properties=properties, partition_columns=partition_columns, option=optimize
     )
+    begin_phase("write files")
+    table.session.describe_jobs(f"write {table.label}")
     with typed_violations():
-        return table.session.engine.write(
+        written = table.session.engine.write(
             WriteRequest(
                 table_root=table.path,
                 frame=shuffled,
@@ -51,6 +54,8 @@ def write_data_files(
                 options=(*table.storage, *parquet),
             )
         )
+    add_done(files=len(written.adds), rows=written.num_rows, size_bytes=sum(add.size for add in written.adds))
+    return written
 
 
 def tracking_of(table: TableRef, snapshot: Snapshot) -> RowTrackingColumns | None:

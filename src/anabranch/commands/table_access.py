@@ -6,14 +6,16 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from typing import Concatenate, ParamSpec, TypeVar
 
 from anabranch.commands.path_suffixes import split_partitions, split_time_travel
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import ConflictReason, MetadataChangedException
 from anabranch.errors.tables import LocationInTableError, NotADeltaTableError, TableLocationMismatchError
+from anabranch.progress.progress_events import reporting
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
@@ -77,6 +79,36 @@ class TableRef:
             user_metadata = self.session.setting(USER_METADATA_SETTING)
         recorded = dataclasses.replace(operation, user_metadata=user_metadata, user=self.session.user)
         return self.delta_log.begin_at(recorded, snapshot=snapshot)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@contextlib.contextmanager
+def one_statement(table: TableRef, operation: str, *, shown: bool = True) -> Iterator[None]:
+    """A block that is one statement: its progress is reported, and Spark's UI shows its jobs with what they do.
+
+    With `shown` false no display shows it.
+    """
+    with reporting(operation, table.label, setting=table.session.setting, shown=shown), table.session.described_jobs():
+        yield
+
+
+def reports_progress(
+    operation: str,
+) -> Callable[[Callable[Concatenate[TableRef, P], R]], Callable[Concatenate[TableRef, P], R]]:
+    """The decorator of a command whose first argument is the table: its progress is reported as this operation."""
+
+    def decorate(run: Callable[Concatenate[TableRef, P], R]) -> Callable[Concatenate[TableRef, P], R]:
+        @functools.wraps(run)
+        def reported(table: TableRef, /, *arguments: P.args, **options: P.kwargs) -> R:
+            with one_statement(table, operation):
+                return run(table, *arguments, **options)
+
+        return reported
+
+    return decorate
 
 
 def no_table(table: TableRef) -> NotADeltaTableError:

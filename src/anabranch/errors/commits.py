@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
+from anabranch.display_tables import frames_of_user, html_facts, html_paragraph, html_table, printable, text_table
+from anabranch.errors.base import (
+    DeltaAnalysisError,
+    DeltaError,
+    DeltaUnsupportedOperationError,
+    delta_error,
+    without_signatures,
+)
 
 # Errors about commits without a conflict.
 
@@ -211,19 +219,64 @@ class DeltaConcurrentModificationException(DeltaError):
     advice: str = "Run the operation again on the new version."
 
     def explain(self) -> str:
-        winner = self.operation if self.version is None else f"{self.operation} (version {self.version})"
         where = f": {self.where}" if self.where else ""
         rows = f" For example {'; '.join(self.example_keys)}." if self.example_keys else ""
         return (
-            f"In {self.table}, {winner} landed first and {self._happened()}{where}.{rows} "
+            f"In {self.table}, {self._winner()} landed first and {self._happened()}{where}.{rows} "
             f"This operation, which {self._began()}, changed nothing. {self.advice} Reason: {self.reason}."
         )
+
+    def _winner(self) -> str:
+        return self.operation if self.version is None else f"{self.operation} (version {self.version})"
 
     def _happened(self) -> str:
         return self.happened
 
+    def _repr_html_(self) -> str:
+        """The conflict in a notebook: the winner, the rows, and what the user can do."""
+        title = f"{type(self).__name__}: {self._winner()} landed first and {self._happened()}."
+        rows = html_table(*rows_as_table(self.example_keys)) if self.example_keys else ""
+        return without_signatures(
+            f"{html_paragraph(title, strong=True)}{html_facts(self._facts_shown())}{rows}{html_paragraph(self.advice)}"
+        )
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython prints for the error that a cell has raised."""
+        rows = ["", "Rows in conflict:", *text_table(*rows_as_table(self.example_keys))] if self.example_keys else []
+        lines = [
+            *frames_of_user(self.__traceback__),
+            printable(f"{type(self).__name__}: {self._winner()} landed first and {self._happened()}."),
+            "",
+            *(f"{name + ':':<15} {printable(value)}" for name, value in self._facts_shown()),
+            *rows,
+            "",
+            f"What to do: {printable(self.advice)}",
+            *map(printable, getattr(self, "__notes__", ())),
+        ]
+        return [without_signatures(line) for line in lines]
+
+    def _facts_shown(self) -> list[tuple[str, str]]:
+        facts = [("Table", self.table), ("Winner", self._winner()), ("Where", self.where or "")]
+        facts += [("This operation", f"{self._began()}, and changed nothing")]
+        facts += [("Reason", f"{self.reason} ({self.condition}, SQLSTATE {self.sqlstate})")]
+        return [(name, value) for name, value in facts if value]
+
     def _began(self) -> str:
         return "began before the table existed" if self.read_version < 0 else f"read version {self.read_version}"
+
+
+_COLUMN = re.compile(r"(?:^|, )([^=,]+) = (.*?)(?=, [^=,]+ = |$)", re.DOTALL)
+
+
+def rows_as_table(rows: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
+    """The columns and values of rows such as `id = 5, name = x`; one column of texts where they have no columns."""
+    parsed = [_COLUMN.findall(row) for row in rows]
+    columns = [name for name, _ in parsed[0]]
+    same = all([name for name, _ in values] == columns for values in parsed)
+    whole = all(", ".join(map(" = ".join, values)) == row for values, row in zip(parsed, rows, strict=True))
+    if columns and same and whole:
+        return columns, [[value for _, value in values] for values in parsed]
+    return ["row"], [[row] for row in rows]
 
 
 @delta_error("DELTA_CONCURRENT_WRITE")

@@ -11,6 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.progress.progress_display import uninstall_display
 from anabranch.server import connect_server, jdbc_server
 from anabranch.server.access_rules import check_access
 from anabranch.server.client_sessions import ClientSessions
@@ -61,6 +62,8 @@ def serve(
         has_users=hashes is not None,
     )
     enable(spark)
+    # The terminal of the server is not that of its clients.
+    uninstall_display()
     login = None if hashes is None else require_logins(spark, hashes)
     if warehouse_only:
         restrict_to_warehouse(spark)

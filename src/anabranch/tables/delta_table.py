@@ -10,7 +10,9 @@ from pyspark.sql.types import DataType, StructField, StructType
 from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.path_suffixes import TimeTravel
+from anabranch.display_tables import html_facts, html_paragraph, html_table
 from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.base import DeltaError
 from anabranch.tables.argument_checks import (
     ColumnMapping,
     check_clone_argument,
@@ -41,6 +43,19 @@ class DeltaTable:
     def __init__(self, table: TableOperations, *, alias: str | None = None) -> None:
         self._table = table
         self._alias = alias
+
+    def __repr__(self) -> str:
+        return f"DeltaTable({self._table.label})"
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook: its newest version, from the log alone, and its columns."""
+        title = html_paragraph(repr(self), strong=True)
+        try:
+            summary = self._table.summary()
+        except DeltaError as error:
+            return title + html_paragraph(str(error))
+        columns = [[field.name, field.dataType.simpleString(), _note(field)] for field in summary.schema.fields]
+        return f"{title}{html_facts(summary.facts)}{html_table(['column', 'type', ''], columns)}"
 
     @classmethod
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: dict[str, str] = {}) -> DeltaTable:  # noqa: B006
@@ -262,6 +277,12 @@ class DeltaTable:
         return DeltaTable(clone)
 
 
+def _note(field: StructField) -> str:
+    """What a notebook shows beside the name and the type of a column."""
+    notes = ("" if field.nullable else "NOT NULL", str(field.metadata.get("comment", "")))
+    return ", ".join(filter(None, notes))
+
+
 class DeltaTableBuilder:
     """The definition of a table to create or replace, step by step. `execute` creates it.
 
@@ -279,6 +300,10 @@ class DeltaTableBuilder:
         self._partition_columns: tuple[str, ...] = ()
         self._clustering_columns: tuple[str, ...] = ()
         self._properties: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        named = self._name or self._location or "no name yet"
+        return f"DeltaTableBuilder({self._mode.name} {named}, {len(self._fields)} columns; run by execute())"
 
     def tableName(self, identifier: str) -> DeltaTableBuilder:
         """The table's name, or delta.`path`."""

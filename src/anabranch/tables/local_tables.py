@@ -27,6 +27,7 @@ from anabranch.errors.tables import DeepCloneError
 from anabranch.spark.extension.row_change_plans import PlannedClause, RowChangePlans, copy_of_frame
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier, split_identifier
+from anabranch.tables.table_operations import TableSummary
 
 
 class LocalTables:
@@ -84,6 +85,22 @@ class LocalTable:
         self._table = table
         self._frame: DataFrame | None = None
         self._schema_string = ""
+
+    @property
+    def label(self) -> str:
+        return self._table.label
+
+    def summary(self) -> TableSummary:
+        snapshot = self._table.latest()
+        facts = [
+            ("Location", self._table.path),
+            ("Version", str(snapshot.version)),
+            ("Files", f"{snapshot.files.count:,}"),
+            ("Bytes", f"{snapshot.files.size_bytes:,}"),
+            ("Partitioned by", ", ".join(snapshot.partition_columns)),
+            ("Description", snapshot.metadata.description or ""),
+        ]
+        return TableSummary(facts=[fact for fact in facts if fact[1]], schema=snapshot.schema)
 
     def rows(self, alias: str | None) -> DataFrame:
         """The rows of the newest version.

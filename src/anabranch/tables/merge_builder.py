@@ -39,6 +39,11 @@ class DeltaMergeBuilder:
         self._statement = statement
         self._alias = alias
 
+    def __repr__(self) -> str:
+        statement = self._statement
+        clauses = len(statement.matched) + len(statement.not_matched) + len(statement.not_matched_by_source)
+        return f"DeltaMergeBuilder(MERGE INTO {self._table.label}, {clauses} clauses; run by execute())"
+
     def whenMatchedUpdate(
         self, condition: str | Column | None = None, set: ColumnMapping | None = None
     ) -> DeltaMergeBuilder:

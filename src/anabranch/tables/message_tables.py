@@ -9,6 +9,7 @@ import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from google.protobuf.message import Message
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,7 +25,9 @@ from anabranch.commands.restore.restore_table import RESULT as RESTORED
 from anabranch.connect_messages.message_classes import message
 from anabranch.connect_messages.message_sender import MessageRelation, MessageSender, raised_as_ours
 from anabranch.errors.tables import ReadWithoutColumnsError
+from anabranch.spark.session.table_identifiers import PathIdentifier
 from anabranch.tables.merge_builder import MERGED
+from anabranch.tables.table_operations import TableSummary
 
 
 class MessageTables:
@@ -96,6 +99,15 @@ class MessageTable:
         self._reference = reference
         self._scans: dict[str | None, LogicalPlan] = {None: MessageRelation(message("Scan", table=reference))}
         """Plans by alias. Columns of a frame belong to its plan, so all plans are kept."""
+
+    @property
+    def label(self) -> str:
+        reference: Any = self._reference
+        return str(reference.table_or_view_name) or str(PathIdentifier(reference.path.path))
+
+    def summary(self) -> TableSummary:
+        with raised_as_ours():
+            return TableSummary(facts=(), schema=self.rows(None).schema)
 
     def rows(self, alias: str | None) -> DataFrame:
         return self._sender.frame(self._scan(alias))

@@ -14,6 +14,11 @@ class DeltaOptimizeBuilder:
         self._table = table
         self._predicates = predicates
 
+    def __repr__(self) -> str:
+        where = f" WHERE {' AND '.join(self._predicates)}" if self._predicates else ""
+        methods = "executeCompaction() or executeZOrderBy()"
+        return f"DeltaOptimizeBuilder(OPTIMIZE {self._table.label}{where}; run by {methods})"
+
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
         """Rewrite only the partitions for which the condition is true. It can use partition columns alone."""
         if type(partitionFilter) is not str:

@@ -5,7 +5,8 @@ Arguments are checked before. Errors are those that the methods of `DeltaTable` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -17,8 +18,24 @@ from anabranch.commands.merge.merge_statement import MergeStatement
 from anabranch.commands.path_suffixes import TimeTravel
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TableSummary:
+    """A table as a notebook shows it."""
+
+    facts: Sequence[tuple[str, str]]
+    """Names and values, such as the version and the number of files."""
+    schema: StructType
+
+
 class TableOperations(Protocol):
     """One existing table."""
+
+    @property
+    def label(self) -> str:
+        """The name of the table in messages."""
+
+    def summary(self) -> TableSummary:
+        """What a notebook shows of the newest version. Nothing is read but the log."""
 
     def rows(self, alias: str | None) -> DataFrame:
         """The newest rows, with the alias. Columns of the frame can be used in conditions and values."""

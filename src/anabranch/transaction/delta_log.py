@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from anabranch import __version__
 from anabranch.clock import Clock, random_uuid
+from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore
@@ -96,6 +97,7 @@ class DeltaLog:
     def _commit_proposal(
         self, proposal: ProposedCommit, snapshot: Snapshot | None, context: CommitContext
     ) -> CommittedVersion | None:
+        begin_phase("commit")
         committed = commit_with_retries(proposal, read=latest_state_at(snapshot, table=self.root), context=context)
         if isinstance(committed, NothingToCommit):
             return None

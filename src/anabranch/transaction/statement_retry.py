@@ -21,6 +21,7 @@ from anabranch.errors.commits import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from anabranch.progress.progress_events import note
 from anabranch.transaction.conflicts.rebase_report import LOST_TO_TAG
 
 LOGGER = logging.getLogger("anabranch.commit")
@@ -84,11 +85,15 @@ def execute_with_retries(
             if attempt.number > retries_max or not is_retryable(conflict):
                 _note_executions(conflict, attempt)
                 raise
+            winner = (
+                conflict.operation if conflict.version is None else f"{conflict.operation}, version {conflict.version}"
+            )
+            note(f"it lost to {winner}; running again, {attempt.number} of at most {retries_max} times")
             LOGGER.info(
                 "%s: execution %d lost to %s (%s); executing it again, %d of at most %d times",
                 conflict.table,
                 attempt.number,
-                conflict.operation if conflict.version is None else f"{conflict.operation}, version {conflict.version}",
+                winner,
                 conflict.reason,
                 attempt.number,
                 retries_max,

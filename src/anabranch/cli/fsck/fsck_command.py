@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from anabranch.cli.fsck.fsck_data import Leftovers, check_data_files, check_vectors, leftovers, list_data
-from anabranch.cli.fsck.fsck_findings import Finding, FindingKind, Item, Steps, without_progress
+from anabranch.cli.fsck.fsck_findings import Finding, FindingKind, Item, Steps
 from anabranch.cli.fsck.fsck_log import (
     LogFiles,
     check_checkpoints,
@@ -18,11 +17,11 @@ from anabranch.cli.fsck.fsck_log import (
     check_gaps,
     check_hint,
 )
-from anabranch.cli.output import error_console
 from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError, LogGapError
 from anabranch.errors.protocol import UnsupportedFeatureError
+from anabranch.progress.progress_events import add_done, begin_phase, reporting
 from anabranch.protocol.features import check_readable, check_writable
 from anabranch.snapshot.replay import TableState, load_newest
 from anabranch.snapshot.snapshot_cache import SnapshotCache
@@ -94,12 +93,13 @@ class CheckReport:
             out.print("No problem found.", style="bold green")
 
 
-def check_table(store: LogStore, *, show_progress: bool = False) -> CheckReport:
+def check_table(store: LogStore) -> CheckReport:
     """Check log, data files and deletion vectors.
 
     Raises `TableNotFoundError`, and `StorageError` where the storage itself fails.
     """
-    with _progress(shown=show_progress) as steps:
+    steps: Steps[Any] = _counted
+    with reporting("fsck", store.root):
         log = LogFiles.of(store)
         problems = [*check_gaps(log), *check_commits(log, steps), *check_checkpoints(log, steps), *check_hint(log)]
         state, state_problems = _newest_state(log)
@@ -213,19 +213,9 @@ def _needed(error: UnsupportedFeatureError) -> str:
     return f"{', '.join(error.features)} ({versions})" if error.features else versions
 
 
-@contextlib.contextmanager
-def _progress(*, shown: bool) -> Iterator[Steps[Any]]:
-    """A bar on standard error, where that is a terminal."""
-    out = error_console() if shown else None
-    if out is None or not out.is_terminal:
-        yield without_progress
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415 - slow to import
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=out, transient=True) as progress:
-
-        def steps(items: Iterable[Item], what: str, total: int | None) -> Iterable[Item]:
-            return progress.track(items, total=total, description=f"Checking {what}")
-
-        yield steps
+def _counted(items: Iterable[Item], what: str, total: int | None) -> Iterator[Item]:
+    """The items, which the progress counts."""
+    begin_phase(f"check {what}", files=total)
+    for item in items:
+        yield item
+        add_done(files=1)

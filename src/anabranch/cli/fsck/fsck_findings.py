@@ -55,9 +55,4 @@ class Finding:
 
 
 Steps = Callable[[Iterable[Item], str, int | None], Iterable[Item]]
-"""Passes items on and shows the progress. Takes the items, a name for them, and their number where it is certain."""
-
-
-def without_progress(items: Iterable[Item], _what: str, _total: int | None) -> Iterable[Item]:
-    """The items; no progress is shown."""
-    return items
+"""Passes items on and counts them. Takes the items, a name for them, and their number where it is certain."""

@@ -18,13 +18,14 @@ from anabranch.commands.data_files import rows_kept_tags, tracking_of
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.definition.table_definition import MAX_ID
 from anabranch.commands.read.read_table import scan_request
-from anabranch.commands.table_access import TableRef, check_same_table
+from anabranch.commands.table_access import TableRef, check_same_table, reports_progress
 from anabranch.data_skipping.scan_plan import live_row_count
 from anabranch.errors.alterations import ColumnNamesNeedMappingError
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.errors.maintenance import RowOrderError
 from anabranch.log.commit_files import Commit
 from anabranch.log.file_columns import FileMask
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, RemoveFile
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, has_mapping, strip_mapping
@@ -60,6 +61,7 @@ class _Rewritten:
     tracking: RowTrackingColumns | None
 
 
+@reports_progress("REMOVE COLUMN MAPPING")
 def remove_column_mapping(table: TableRef, *, unset: bool) -> CommittedVersion | None:
     """Turn column mapping off; `unset` removes the property instead of setting it to `none`.
 
@@ -124,6 +126,7 @@ def _rewritten(table: TableRef, snapshot: Snapshot, before: Sequence[_Rewritten]
 def _written(table: TableRef, snapshot: Snapshot, chosen: FileMask, sources: frozenset[FileKey]) -> _Rewritten:
     request, tracking = scan_request(table, snapshot), tracking_of(table, snapshot)
     files = snapshot.files.table.filter(pa.array(chosen))
+    begin_phase("rewrite files", files=len(files))
     everything = np.ones(len(files), dtype=np.bool_)
     scan = with_tracking(dataclasses.replace(request, files=files, prune=lambda _: everything), tracking)
     frame = with_stable_ids(table.session.engine.scan(scan), files, tracking)

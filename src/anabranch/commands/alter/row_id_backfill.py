@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 from anabranch.commands.alter.alter_transaction import Alteration
 from anabranch.commands.definition.table_definition import current_properties
 from anabranch.commands.dml.target_table import with_counted_rows
-from anabranch.commands.table_access import TableRef, check_same_table
+from anabranch.commands.table_access import TableRef, check_same_table, reports_progress
 from anabranch.errors.alterations import RowTrackingEnablementError
 from anabranch.log.file_columns import FileMask
+from anabranch.progress.progress_events import add_done, begin_phase
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.features import supported
 from anabranch.protocol.properties import FEATURE_PREFIX
@@ -45,6 +46,7 @@ def files_without_ids(snapshot: Snapshot) -> int:
     return int(_without_ids(snapshot).sum())
 
 
+@reports_progress("ROW TRACKING BACKFILL")
 def give_row_ids(table: TableRef) -> None:
     """Give ids to the rows of all files. No row changes, so concurrent statements do not conflict with it.
 
@@ -55,6 +57,7 @@ def give_row_ids(table: TableRef) -> None:
     """
     _add_feature(table)
     begun = table.latest()
+    begin_phase("give row ids", files=files_without_ids(begun))
     for batch in range(math.ceil(files_without_ids(begun) / BATCH_FILES_MAX)):
         if not _commit_batch(table, batch, table_id=begun.metadata.id):
             return
@@ -104,6 +107,7 @@ def _commit_batch_once(table: TableRef, batch: int, *, table_id: str) -> bool:
     committed = table.begin_at(operation, snapshot=snapshot).commit(files)
     # Without ids, the same files would be in the next batch again.
     assert all(add.base_row_id is not None for add in committed.actions if isinstance(add, AddFile))
+    add_done(files=len(files))
     LOGGER.info("%s: batch %d of row ids: %d files", table.label, batch, len(files))
     return True
 

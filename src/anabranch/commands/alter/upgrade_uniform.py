@@ -19,7 +19,7 @@ from anabranch.commands.optimize.optimize_settings import OptimizeSettings
 from anabranch.commands.optimize.rewrite_bins import compact_bin
 from anabranch.commands.optimize.rewrite_job import RewriteJob, RewriteResult, run_rewrite_job
 from anabranch.commands.other_formats.files_for_iceberg import IncompatibleFiles, files_wanted, incompatible_files
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, reports_progress
 from anabranch.errors.other_formats import IcebergCompatRewriteError, IcebergCompatVersionError
 from anabranch.protocol.iceberg_compat import (
     COMPAT_VERSIONS,
@@ -39,6 +39,7 @@ from anabranch.uniform.iceberg_library import check_installed
 OPERATION = "REORG TABLE UPGRADE UNIFORM"
 
 
+@reports_progress("REORG")
 def upgrade_uniform(table: TableRef, *, version: int) -> RewriteResult | None:
     """Turn Iceberg compatibility and Iceberg metadata on. None where no file had to be rewritten.
 

@@ -16,11 +16,12 @@ from pyspark.sql.types import LongType, StructField, StructType
 from anabranch.commands.catalog_registration import register
 from anabranch.commands.clone.clone_definition import CloneDefinition, CloneSource, clone_definition, cloned_files
 from anabranch.commands.create.create_table import CreationMode, check_location_free, check_named
-from anabranch.commands.table_access import TableRef, table_at, table_to_create
+from anabranch.commands.table_access import TableRef, reports_progress, table_at, table_to_create
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import CloneOntoItselfError, CloneTargetError, NotADeltaTableError, TableAlreadyExistsError
 from anabranch.log.commit_files import Commit
 from anabranch.log.file_columns import adds_of_table
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action, AddFile, RemoveFile
 from anabranch.protocol.features import check_writable
 from anabranch.snapshot.snapshot import Snapshot
@@ -73,6 +74,7 @@ class PreparedClone:
         return Cloned(committed=committed, metrics=self.metrics)
 
 
+@reports_progress("CLONE")
 def shallow_clone(
     target: TableRef, source: CloneSource, mode: CreationMode, properties: Mapping[str, str]
 ) -> Cloned | None:
@@ -111,6 +113,7 @@ def prepare_clone(target: TableRef, source: CloneSource, properties: Mapping[str
     snapshot = target.delta_log.snapshots.latest_or_none()
     if snapshot is not None:
         check_writable(snapshot.protocol, table=target.label)
+    begin_phase("list files")
     defined = clone_definition(source, snapshot, properties, label=target.label, random=target.session.random)
     files = cloned_files(
         source.files, source_root=source.root, folders=source.folders, target_root=target.delta_log.store.root

@@ -16,6 +16,7 @@ from anabranch.errors.convert import ConflictingFileSchemasError, FileNotConvert
 from anabranch.errors.environment import FileMissingError
 from anabranch.errors.protocol import UnknownTypeError
 from anabranch.errors.schema import MalformedSchemaError
+from anabranch.progress.progress_events import add_done
 from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.merging import MergeRules, merge_schemas
 from anabranch.schema.names import check_duplicates
@@ -73,6 +74,7 @@ class FooterFiles:
         kinds: dict[SchemaKey, SchemaKey] = {}
         parquet_files = []
         for stored, footer in zip(files, _on_threads(self._footer_or_none, files), strict=True):
+            add_done(files=1, rows=0 if footer is None else footer.num_rows, size_bytes=stored.size_bytes)
             if footer is None:
                 continue
             kept += footer.num_columns * footer.num_row_groups

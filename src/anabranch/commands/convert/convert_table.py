@@ -25,8 +25,9 @@ from anabranch.commands.convert.convert_source import (
 from anabranch.commands.create.create_table import check_defined_rules
 from anabranch.commands.definition.table_definition import ResolvedDefinition, TableDefinition, define_table
 from anabranch.commands.dml.statement import Prepared
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.convert import ConvertPropertyError, UnconvertibleNamesError
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import encode_path
 from anabranch.protocol.properties import TableProperties
@@ -56,7 +57,10 @@ def convert_to_delta(
     source = convert_source(session, parts, partition_schema)
     if source.parquet:
         if not is_delta_already(source):
-            with prepare_conversion(source, collects_statistics=collects_statistics) as prepared:
+            with (
+                one_statement(source.table, "CONVERT"),
+                prepare_conversion(source, collects_statistics=collects_statistics) as prepared,
+            ):
                 prepared.commit()
         register_as_delta(source)
     return source.table
@@ -66,12 +70,15 @@ def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> P
     """A conversion that is ready to be committed."""
     table, session = source.table, source.table.session
     with_statistics = collects_statistics and session.flag(f"{_SETTINGS}stats.collect", default=True)
+    begin_phase("list files")
     listed = files_of(source)
     footers = FooterFiles(
         table.delta_log.store,
         table=source.label,
         ignores_corrupt_files=session.flag("spark.sql.files.ignoreCorruptFiles", default=False),
     )
+    begin_phase("read footers", files=len(listed))
+    session.describe_jobs(table.label)
     files = footers.read([file.stored for file in listed])
     root = file_root(table.path).rstrip("/")
     schemas = file_schemas(files, lambda file: read_by_spark(session.spark, f"{root}/{file.path}"), table=source.label)
@@ -80,6 +87,7 @@ def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> P
     values = {file.stored.path: file.partition_values for file in listed}
     # Files without rows are left out.
     files = [file for file in files if file.num_rows]
+    begin_phase("collect statistics", files=len(files))
     texts = _Statistics(defined, schemas).of(files, footers) if with_statistics else [None] * len(files)
     adds = [_add(file, values[file.path], text) for file, text in zip(files, texts, strict=True)]
     operation = Operation(

@@ -24,7 +24,7 @@ from anabranch.commands.definition.table_definition import (
 )
 from anabranch.commands.dml.statement import run_with_conflict_retries
 from anabranch.commands.optimize.auto_compaction import compact_after
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, reports_progress
 from anabranch.commands.write.write_command import FIRST
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_rows import write_rows
@@ -45,6 +45,7 @@ from anabranch.transaction.statement_retry import Attempt
 PLAIN = WriteOptions(mode=SaveMode.OVERWRITE)
 
 
+@reports_progress("CREATE TABLE AS SELECT")
 def create_table_as(
     table: TableRef,
     definition: TableDefinition,

@@ -18,6 +18,7 @@ from anabranch.commands.dml.statement import (
 )
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
 from anabranch.commands.table_access import TableRef
+from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
 from anabranch.transaction.proposed_commit import Operation
@@ -36,6 +37,7 @@ def prepare_delete(table: TableRef, condition: Column | str | None = None, *, al
 
     latest = table.latest()
     watch = Stopwatch(table)
+    begin_phase("find rows")
     begun = begin_at_version_read(table, latest, begin)
     transaction, target, snapshot = begun.transaction, begun.target, begun.snapshot
     with watch.measured("scanTimeMs"):
@@ -57,7 +59,7 @@ def prepare_delete(table: TableRef, condition: Column | str | None = None, *, al
 
 def truncate(table: TableRef) -> Outcome:
     """Remove every row. Raises `AppendOnlyTableError`, and the errors of `errors.commits`."""
-    return run_statement(table, lambda: prepare_truncate(table))
+    return run_statement(table, "TRUNCATE", lambda: prepare_truncate(table))
 
 
 def prepare_truncate(table: TableRef) -> Prepared:

@@ -11,10 +11,11 @@ from typing import Self, TypeVar
 from pyroaring import BitMap64
 
 from anabranch.commands.optimize.auto_compaction import compact_after
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.commands.write_settings import application_of
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException, ConflictReason
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
@@ -31,6 +32,12 @@ RETRIES_SETTING = "spark.anabranch.conflictRetries"
 
 _TRANSACTION_VERSION = "spark.databricks.delta.write.txnVersion"
 _AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+_PHASES = {
+    "materializeSourceTimeMs": "read the source",
+    "scanTimeMs": "find rows",
+    "rewriteTimeMs": "delete rows",
+}
+"""The phases of a statement, by the metric that measures each."""
 T = TypeVar("T")
 
 
@@ -134,12 +141,17 @@ def released_on_failure() -> Iterator[list[CachedRows]]:
 
 
 def run_statement(
-    table: TableRef, prepare: Callable[[], Prepared], *, conflict_retries: int | str | None = None
+    table: TableRef, operation: str, prepare: Callable[[], Prepared], *, conflict_retries: int | str | None = None
 ) -> Outcome:
     """Prepare a statement and commit it; after a conflict, again as often as the user allows.
 
-    `conflict_retries` overrides the session's setting.
+    `operation` is its name in the history. `conflict_retries` overrides the session's setting.
     """
+    with one_statement(table, operation):
+        return _run_statement(table, prepare, conflict_retries)
+
+
+def _run_statement(table: TableRef, prepare: Callable[[], Prepared], conflict_retries: int | str | None) -> Outcome:
     application = application_of({}, table.session)
 
     def run(attempt: Attempt) -> Outcome:
@@ -199,13 +211,18 @@ class Stopwatch:
     """Measures the parts of a statement in milliseconds, for its metrics."""
 
     def __init__(self, table: TableRef) -> None:
+        self._table = table
         self._clock = table.session.clock
         self._begin = self._clock.now_ms()
         self.parts: dict[str, int] = {}
 
     @contextlib.contextmanager
-    def measured(self, name: str) -> Iterator[None]:
-        """Add the time that the block takes to the part of that name."""
+    def measured(self, name: str, *, phase: str | None = None) -> Iterator[None]:
+        """Add the time that the block takes to the part of that name. The block is a phase of the statement."""
+        begin_phase(phase or _PHASES[name])
+        if name != "rewriteTimeMs":
+            # Rows that are hidden need no job, and those that are written have a phase of their own.
+            self._table.session.describe_jobs(self._table.label)
         begin = self._clock.now_ms()
         yield
         self.parts[name] = self.parts.get(name, 0) + self._clock.now_ms() - begin

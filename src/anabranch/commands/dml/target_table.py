@@ -21,6 +21,7 @@ from anabranch.data_skipping.scan_plan import can_be_true, files_wholly_true
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.log.file_columns import FileMask, adds_of_table, table_of_adds
 from anabranch.predicates.expressions import Predicate
+from anabranch.progress.progress_events import expect_files
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.schema.paths import quote
@@ -113,6 +114,7 @@ class TargetRows:
     def read(self, files: FileMask) -> ReadFiles:
         """The live rows of these files of the snapshot."""
         chosen = np.flatnonzero(files)
+        expect_files(len(chosen))
         columns = self.snapshot.skipping_columns
 
         def prune(predicate: Predicate) -> FileMask:

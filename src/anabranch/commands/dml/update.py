@@ -38,6 +38,7 @@ from anabranch.commands.dml.target_table import ReadFiles, TargetRows, begin_at_
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write_settings import store_assignment
 from anabranch.errors.arguments import IdentityAssignmentError
+from anabranch.progress.progress_events import begin_phase
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
 from anabranch.schema.logical_types import without_void
@@ -66,6 +67,7 @@ def prepare_update(
     """
     latest = table.latest()
     watch = Stopwatch(table)
+    begin_phase("find rows")
     begun = begin_at_version_read(table, latest, lambda snapshot: _begin(table, snapshot, values, condition, alias))
     transaction, target, selection = begun.transaction, begun.target, begun.selection
     if begun.has_subquery and _values_may_read(target, begun.assignments):

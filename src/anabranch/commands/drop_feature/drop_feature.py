@@ -25,7 +25,7 @@ from anabranch.commands.drop_feature.feature_history import (
 )
 from anabranch.commands.drop_feature.feature_registry import REMOVALS, FeatureRemoval
 from anabranch.commands.drop_feature.feature_usage import newest_v2_checkpoint
-from anabranch.commands.table_access import TableRef, check_same_table
+from anabranch.commands.table_access import TableRef, check_same_table, reports_progress
 from anabranch.errors.alterations import (
     FeatureDropError,
     FeatureInHistoryError,
@@ -36,6 +36,7 @@ from anabranch.errors.alterations import (
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.log.commit_files import Commit
 from anabranch.log.listing import LogListing, list_log
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action
 from anabranch.protocol.features import (
     FEATURES,
@@ -87,6 +88,7 @@ class PreparedDrop:
         return next((use for use in uses if use is not None), None)
 
 
+@reports_progress("DROP FEATURE")
 def drop_feature(table: TableRef, feature: str, *, truncates_history: bool) -> CommittedVersion:
     """Remove the uses of the feature, protect or truncate the history, and drop it. Raises as `alter_drop_feature`."""
     in_use: str | None = None
@@ -111,9 +113,11 @@ def prepare_drop(table: TableRef, feature: str, *, truncates_history: bool) -> P
     """Do everything up to the commit that drops the feature. Raises as `alter_drop_feature`."""
     name = _checked_name(table, feature, truncates_history=truncates_history)
     removal = REMOVALS[name]
+    begin_phase(f"remove uses of {name}")
     removal.clean_up(table)
     protects = removal.used_in_history is not None and not truncates_history
     if truncates_history:
+        begin_phase("truncate the history")
         snapshot = _without_history(table, name, removal)
     else:
         snapshot = protect_history(table) if protects else table.latest()

@@ -48,7 +48,9 @@ def merge(
     `errors.dml`, `AssignmentError`, those of columns and values that do not fit (`errors.schema`,
     `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, and the errors of `errors.commits`.
     """
-    outcome = run_statement(table, lambda: prepare_merge(table, make_statement()), conflict_retries=conflict_retries)
+    outcome = run_statement(
+        table, "MERGE", lambda: prepare_merge(table, make_statement()), conflict_retries=conflict_retries
+    )
     register_if_changed(table, outcome.committed)
     return outcome
 
@@ -56,7 +58,6 @@ def merge(
 def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
     """All of a MERGE but its commit."""
     latest = table.latest()
-    table.session.describe_jobs(f"MERGE {table.label}")
     statement.check(table=table.label)
     source_versions = versions_read(statement.source, table.path)
     first = _version_read(table, latest, source_versions)
@@ -71,7 +72,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
         with watch.measured("materializeSourceTimeMs"), typed_violations():
             facts = measure(source.frame, plan.on.keys, partition_columns=plan.snapshot.partition_columns)
         run = MergeRun.of(plan, target, facts)
-        with watch.measured("scanTimeMs"):
+        with watch.measured("scanTimeMs", phase="find matches"):
             marked = mark_rows(run, cached)
         record_rows(transaction, run, marked)
         with watch.measured("rewriteTimeMs"):

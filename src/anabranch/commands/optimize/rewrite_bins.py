@@ -22,6 +22,7 @@ from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import adds_of_table
+from anabranch.progress.progress_events import add_done, begin_phase
 from anabranch.protocol.actions import INSERTION_TIME, AddFile, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import RewriteRequest
@@ -65,6 +66,8 @@ def rewrite_bins(
     """
     written: list[RewrittenBin] = []
     lost: list[PlannedBin] = []
+    begin_phase("rewrite files", files=sum(len(planned.files) for planned in bins))
+    table.session.describe_jobs(f"{what} {table.label}")
     done_bytes, all_bytes = 0, sum(planned.size_bytes for planned in bins)
     with concurrent.futures.ThreadPoolExecutor(max(1, min(threads_max, len(bins))), "anabranch-bins") as pool:
         futures = [pool.submit(_with_job_group(table, rewrite, snapshot, plan, planned)) for planned in bins]
@@ -81,6 +84,7 @@ def rewrite_bins(
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
             done_bytes += planned.size_bytes
+            add_done(files=len(planned.files), size_bytes=planned.size_bytes)
             number = len(written) + len(lost)
             LOGGER.info(
                 "%s: %s: bin %d of %d, %d of %d bytes", table.label, what, number, len(bins), done_bytes, all_bytes

@@ -17,9 +17,10 @@ from anabranch.commands.optimize.optimize_metrics import commit_metrics
 from anabranch.commands.optimize.optimize_plan import FilesInCubes, Plan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
 from anabranch.commands.optimize.rewrite_bins import RewriteBin, RewrittenBin, rewrite_bins
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.commits import DeltaConcurrentModificationException
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.features import check_writable
 from anabranch.schema.logical_types import check_no_intervals
@@ -79,6 +80,11 @@ class _Progress:
 
 def run_rewrite_job(table: TableRef, job: RewriteJob) -> RewriteResult:
     """Run the job, in rounds, until no bin is left that other writers have made impossible."""
+    with one_statement(table, job.operation.name):
+        return _run_rewrite_job(table, job)
+
+
+def _run_rewrite_job(table: TableRef, job: RewriteJob) -> RewriteResult:
     clock = table.session.clock
     start_ms, progress = clock.now_ms(), _Progress()
     parallelism = default_parallelism(table.session.spark)
@@ -87,6 +93,7 @@ def run_rewrite_job(table: TableRef, job: RewriteJob) -> RewriteResult:
     remaining: set[PartitionKey] | None = None
     table_id = table.latest().metadata.id
     for number in range(ROUNDS_MAX):
+        begin_phase("choose files")
         snapshot = table.latest()
         plan = _plan(table, job, snapshot, again=number > 0)
         if plan is None or snapshot.metadata.id != table_id:
@@ -142,7 +149,6 @@ def _round(
     parallelism: int,
 ) -> list[PlannedBin]:
     """Write and commit the bins. Returns those that must be planned again."""
-    table.session.describe_jobs(f"{job.operation.name} {table.label}")
     dropped: list[PlannedBin] = []
     for batch in batches(bins, bytes_max=job.settings.batch_bytes_max, files_max=FILES_PER_COMMIT_MAX):
         written, lost = rewrite_bins(

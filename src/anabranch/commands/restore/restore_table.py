@@ -22,7 +22,7 @@ from anabranch.commands.dml.statement import check_may_change_rows, run_with_con
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.restore.restore_definition import restored_definition
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, reports_progress
 from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.log import (
@@ -36,6 +36,7 @@ from anabranch.errors.log import (
 from anabranch.errors.tables import RestoreBeyondRetentionError, RestoreFilesMissingError
 from anabranch.log.commit_files import Commit
 from anabranch.log.file_columns import logical_keys
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol import value_text
 from anabranch.protocol.actions import Action, AddFile, DeletionVectorDescriptor, Metadata, RemoveFile
 from anabranch.protocol.data_paths import decode_path_column
@@ -188,6 +189,7 @@ class PreparedRestore:
         return winner.changes_data and any(isinstance(action, Metadata) for action in self.description)
 
 
+@reports_progress("RESTORE")
 def restore(table: TableRef, travel: TimeTravel) -> Restored | None:
     """Restore the table to an older version; None where it is at that version.
 
@@ -214,6 +216,7 @@ def restore_frame(table: TableRef, travel: TimeTravel) -> DataFrame:
 
 def prepare_restore(table: TableRef, travel: TimeTravel) -> PreparedRestore | None:
     """Prepare a RESTORE for its commit; None where the table is at that version."""
+    begin_phase("compare versions")
     now = table.latest()
     with _errors_of_restore():
         version, timestamp = _version(table, travel)
@@ -308,6 +311,7 @@ def _check_retention(table: TableRef, now: Snapshot, then: Snapshot) -> None:
 
 
 def _check_files(table: TableRef, coming: pa.Table, version: int) -> None:
+    begin_phase("check files", files=len(coming))
     missing = missing_files(table.delta_log.store, coming)
     if missing:
         raise RestoreFilesMissingError(

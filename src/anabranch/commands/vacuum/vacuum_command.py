@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
 from anabranch.clock import Clock, random_uuid
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, reports_progress
 from anabranch.commands.vacuum.needed_files import NeededFiles
 from anabranch.commands.vacuum.vacuum_listing import (
     Hiding,
@@ -31,6 +31,7 @@ from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.errors.environment import StorageError
 from anabranch.errors.maintenance import VacuumModeError
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.features import check_writable
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
@@ -117,6 +118,7 @@ def run_vacuum(job: VacuumJob) -> Vacuumed:
     its steps the table is intact, and VACUUM can be run again.
     """
     work = _decide(job)
+    begin_phase("list files")
     listed = _list_files(work)
     plan = plan_vacuum(listed, _needed(work, work.snapshot), cutoff_ms=work.cutoff_ms)
     _log_plan(work, plan)
@@ -300,6 +302,7 @@ class VacuumRequest:
     dry_run: bool = False
 
 
+@reports_progress("VACUUM")
 def vacuum(table: TableRef, request: VacuumRequest) -> Vacuumed:
     """Delete files that are not needed. Raises as `run_vacuum`, `InventorySchemaError` and `InvalidOptionError`."""
     inventory = request.inventory

@@ -15,6 +15,7 @@ from anabranch.clock import Clock
 from anabranch.commands.vacuum.needed_files import NeededFiles
 from anabranch.errors.environment import StorageError
 from anabranch.errors.maintenance import VacuumIncompleteError
+from anabranch.progress.progress_events import add_done, begin_phase
 from anabranch.storage.file_tree import FAILURES_MAX, Deletion
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.storage_paths import split_path
@@ -128,21 +129,29 @@ def delete_files(store: LogStore, paths: pa.ChunkedArray, *, clock: Clock, threa
     running: deque[Future[Deletion]] = deque()
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="anabranch-vacuum") as pool:
         try:
+            begin_phase("delete files", files=len(paths))
             for start in range(0, len(paths), BATCH_FILES):
                 running.append(pool.submit(store.delete_many, paths.slice(start, BATCH_FILES).to_pylist()))
                 if len(running) >= 2 * threads:
-                    done += running.popleft().result()
+                    done += _ended(running)
                 if len(done.failures) >= FAILURES_MAX:
                     break
                 if clock.now_ms() - logged_ms >= PROGRESS_MS:
                     logged_ms = clock.now_ms()
                     LOGGER.info("%s: VACUUM has deleted %d of %d files", table, done.count, len(paths))
             while running:
-                done += running.popleft().result()
+                done += _ended(running)
         finally:
             for waiting in running:
                 waiting.cancel()
     return done
+
+
+def _ended(running: deque[Future[Deletion]]) -> Deletion:
+    """The result of the oldest request, which the progress counts."""
+    deletion = running.popleft().result()
+    add_done(files=deletion.count)
+    return deletion
 
 
 def _remove(store: LogStore, directory: str) -> bool:

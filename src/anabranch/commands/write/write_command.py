@@ -15,7 +15,7 @@ from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import run_with_conflict_retries
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
-from anabranch.commands.table_access import TableRef, table_to_write, warn_of_parquet
+from anabranch.commands.table_access import TableRef, one_statement, table_to_write, warn_of_parquet
 from anabranch.commands.write.overwrite_changes import with_inserts_recorded
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import replacement_resolved
@@ -31,6 +31,7 @@ from anabranch.errors.commits import (
 )
 from anabranch.errors.constraints import CastOverflowError, InsertOverflowError, MetadataColumnError
 from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
+from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
@@ -75,6 +76,13 @@ def write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteA
 
     An append that loses the race to create the table becomes an append to the winner's table.
     """
+    # Batches of a stream come again and again, and the query reports its own progress.
+    with one_statement(table, "WRITE", shown=api is not WriteApi.STREAM):
+        begin_phase("write files")
+        return _write_frame(table, frame, options, api)
+
+
+def _write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
     for _ in range(CREATION_RACES_MAX):
         snapshot = table.delta_log.snapshots.latest_or_none()
         if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:

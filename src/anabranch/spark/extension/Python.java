@@ -90,7 +90,7 @@ public final class Python {
     Object[] all = java.util.Arrays.copyOf(arguments, ARGUMENTS_MAX);
     py4j.PythonClient calls = clientOf(receiver);
     boolean connected = calls.getPerThreadConnection() != null;
-    String description = JobDescriptions.current();
+    String[] description = JobDescriptions.current();
     try {
       // Separate arguments: for an array Python would call the JVM for each item, and for its length each time.
       return receiver.apply(name, Integer.valueOf(arguments.length), all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7]);

@@ -2,6 +2,7 @@ package delta;
 
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics$;
@@ -24,7 +25,22 @@ public class PythonCommand extends LogicalPlan implements org.apache.spark.sql.e
   }
 
   public Seq run(SparkSession session) {
-    return PythonCallbacks.runCommand(session, node, statement);
+    String[] description = JobDescriptions.ranOrLeft();
+    try {
+      return PythonCallbacks.runCommand(session, node, statement);
+    } finally {
+      JobDescriptions.restore(description);
+    }
+  }
+
+  /** The statement in words, for Spark's UI: its text if it has one. */
+  String text() {
+    if (!(statement instanceof LogicalPlan)) {
+      Object first = statement instanceof Seq && !((Seq) statement).isEmpty() ? ((Seq) statement).apply(0) : null;
+      return first instanceof Literal ? String.valueOf(((Literal) first).value()) : null;
+    }
+    scala.Option text = ((LogicalPlan) statement).origin().sqlText();
+    return text.isDefined() ? (String) text.get() : JobDescriptions.words((LogicalPlan) statement);
   }
 
   public Seq output() {

@@ -34,6 +34,12 @@ public class ResolveDeltaTables extends org.apache.spark.sql.catalyst.rules.Rule
 
   public TreeNode apply(TreeNode node) {
     if (!Python.isOpen()) return node;
+    TreeNode resolved = resolved(node);
+    JobDescriptions.analysed(resolved);
+    return resolved;
+  }
+
+  private TreeNode resolved(TreeNode node) {
     LogicalPlan plan = Listings.described((LogicalPlan) node);
     if (plan instanceof CreateTableAsSelect) plan = StagedWrites.unlessThere((CreateTableAsSelect) plan);
     if (plan instanceof CreateTable && isOurs((CreateTable) plan)) return command(plan);

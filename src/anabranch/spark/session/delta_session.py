@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import random
@@ -9,12 +10,13 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
+from anabranch.progress.progress_events import current
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.spark.gateway.callback_threads import is_in_callback
 from anabranch.spark.gateway.jvm_classes import split_map
@@ -49,6 +51,12 @@ SESSIONS_KEPT_MAX = 8
 _KEPT = "_anabranch_delta_session"
 """The attribute of Spark's session objects in Python by which a `DeltaSession` lives as long as they do."""
 
+
+class _Thread(threading.local):
+    describes_jobs: bool = False
+
+
+_thread = _Thread()
 _sessions: weakref.WeakValueDictionary[str, DeltaSession] = weakref.WeakValueDictionary()
 """The objects in use, by the identity of the session."""
 _recent: OrderedDict[str, DeltaSession] = OrderedDict()
@@ -140,9 +148,37 @@ class DeltaSession:
             return delta_log
 
     def describe_jobs(self, text: str) -> None:
-        """Describes the later jobs of this callback as `text` in Spark's UI, unless the user has described them."""
-        if is_in_callback():
+        """Describes the later jobs of this thread in Spark's UI, unless the user has described them.
+
+        The description is that of the thread's statement, with its phase; `text` where none is reported.
+        """
+        statement = current()
+        if statement is not None:
+            text = statement.description
+            if text == statement.description_of_jobs:
+                return
+            statement.description_of_jobs = text
+        if is_in_callback() or _thread.describes_jobs:
             self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
+
+    @contextlib.contextmanager
+    def described_jobs(self) -> Iterator[None]:
+        """A block in which `describe_jobs` describes jobs. In a callback it always does, until that returns."""
+        if is_in_callback() or _thread.describes_jobs:
+            yield
+            return
+        descriptions: Any = self.spark._jvm.delta.JobDescriptions  # type: ignore[union-attr]
+        before = descriptions.current()
+        _thread.describes_jobs = True
+        try:
+            yield
+        finally:
+            _thread.describes_jobs = False
+            try:
+                descriptions.restore(before)
+            except Exception:
+                # The statement may be committed, so nothing may make it fail now.
+                logger.debug("The description of jobs was not restored", exc_info=True)
 
     def opened(self) -> list[tuple[str, DeltaLog]]:
         """The roots of the tables that are open, with their logs."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
 from anabranch.errors.commits import ConcurrentWriteException, ConflictReason
 from anabranch.log.commit_files import read_commits
+from anabranch.progress.progress_events import note
 from anabranch.transaction.commit.commit_context import CommitContext
 from anabranch.transaction.commit.commit_draft import CommitDraft, draft_commit
+from anabranch.transaction.commit.commit_message import commit_message
 from anabranch.transaction.commit.commit_outcome import CommitOutcome, put_until_resolved
 from anabranch.transaction.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
 from anabranch.transaction.commit.vacuumed_files import check_files_exist
@@ -17,6 +20,8 @@ from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictC
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
+
+LOGGER = logging.getLogger("anabranch.commit")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,7 @@ def commit_with_retries(
     After any of them except `CommitFateUnknownError` nothing of the proposal is in the log.
     """
     latest, ours = read, drop_redundant_actions(proposal, read)
+    begun_ms = context.clock.elapsed_ms()
     for attempt in range(1, context.bounds.attempts_max + 1):
         timer = PutTimer.start(context.clock)
         check_latest_exists(read, latest, context.store)
@@ -57,6 +63,9 @@ def commit_with_retries(
         outcome = put_until_resolved(draft, context)
         if outcome.theirs is None:
             interrupt = check_commit_is_visible(draft, timer, read=read, latest=latest, context=context)
+            if LOGGER.isEnabledFor(logging.INFO):
+                elapsed_ms = context.clock.elapsed_ms() - begun_ms
+                LOGGER.info("%s", commit_message(draft, latest, attempts=attempt, elapsed_ms=elapsed_ms))
             return Committed(
                 draft=draft,
                 latest=latest,
@@ -67,6 +76,7 @@ def commit_with_retries(
         _raise_interrupt(outcome, draft)
         context.wait_after_lost_attempt(attempt)
         latest = latest.after(_winners(outcome, context))
+        note(f"{latest.winners[-1].operation} landed version {latest.version} first; this commit is rebased over it")
         ours = _rebased(proposal, read, latest, context)
         if proposal.bins and not ours.bins:
             return NothingToCommit(dropped=proposal.bins)

@@ -14,6 +14,7 @@ from anabranch.errors.commits import CommitFateUnknownError
 from anabranch.errors.environment import FileMissingError, StorageError
 from anabranch.errors.log import CorruptCommitError
 from anabranch.log.commit_files import Commit, read_commit
+from anabranch.progress.progress_events import note
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import PutOutcome
 from anabranch.transaction.commit.commit_context import CommitContext
@@ -54,6 +55,7 @@ def put_until_resolved(draft: CommitDraft, context: CommitContext) -> CommitOutc
             if isinstance(outcome, CommitOutcome):
                 return dataclasses.replace(outcome, interrupt=first_interrupt)
             unresolved = outcome
+            note(f"the storage does not say whether version {draft.version} is written; attempt {attempt + 1}")
             context.wait_while_unresolved(attempt)
         except KeyboardInterrupt as interrupt:
             if first_interrupt is not None:
