@@ -63,9 +63,7 @@ def commit_with_retries(
         outcome = put_until_resolved(draft, context)
         if outcome.theirs is None:
             interrupt = check_commit_is_visible(draft, timer, read=read, latest=latest, context=context)
-            if LOGGER.isEnabledFor(logging.INFO):
-                elapsed_ms = context.clock.elapsed_ms() - begun_ms
-                LOGGER.info("%s", commit_message(draft, latest, attempts=attempt, elapsed_ms=elapsed_ms))
+            _log_commit(draft, latest, attempts=attempt, elapsed_ms=context.clock.elapsed_ms() - begun_ms)
             return Committed(
                 draft=draft,
                 latest=latest,
@@ -111,6 +109,16 @@ def _winners(outcome: CommitOutcome, context: CommitContext) -> list[Winner]:
     assert outcome.theirs is not None
     later = read_commits(context.store, after=outcome.theirs.version)
     return [Winner(commit=commit) for commit in (outcome.theirs, *later)]
+
+
+def _log_commit(draft: CommitDraft, latest: LatestState, *, attempts: int, elapsed_ms: int) -> None:
+    if not LOGGER.isEnabledFor(logging.INFO):
+        return
+    try:
+        LOGGER.info("%s", commit_message(draft, latest, attempts=attempts, elapsed_ms=elapsed_ms))
+    except Exception:
+        # The commit is in the log: nothing may report a failure now.
+        LOGGER.warning("%s: version %d could not be described", latest.table, draft.version, exc_info=True)
 
 
 def _raise_interrupt(outcome: CommitOutcome, draft: CommitDraft) -> None:
