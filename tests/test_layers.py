@@ -16,7 +16,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
-    {"pyspark_release"},
+    {"pyspark_release", "java_search"},
     {"errors", "clock", "booleans", "patches"},
     {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
