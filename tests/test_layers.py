@@ -45,7 +45,7 @@ delta-spark's modules of the same names."""
 
 FOLDERS_THAT_STACK: dict[str, list[str]] = {
     "callbacks": ["message_handlers"],
-    "cli": ["rows", "fsck", "demo", "programs"],
+    "cli": ["rows", "fsck", "demo", "programs", "statements"],
     "commands": [
         *("read", "definition", "vacuum", "describe", "optimize", "dml", "merge", "write", "create", "other_formats"),
         *("alter", "drop_feature", "restore", "convert", "clone"),
