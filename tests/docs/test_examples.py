@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -9,11 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+EXAMPLE = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+"""An example, and the output where the page shows it."""
 PAGES = [
     page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if EXAMPLE.search(page.read_text())
 ]
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"(?:\]\(|<img src=\")([^)#:\"]+)(?:#[^)\"]*)?[)\"]")
 
 
 @pytest.mark.spark
@@ -26,7 +29,11 @@ def test_examples_run(page: Path, delta: SparkSession, tmp_path: Path, monkeypat
     for example in EXAMPLE.finditer(page.read_text()):
         line = page.read_text()[: example.start()].count("\n") + 2
         source = "\n" * (line - 1) + example[1]
-        exec(compile(source, str(page), "exec"), names)  # the line numbers are those of the page
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(source, str(page), "exec"), names)  # the line numbers are those of the page
+        if example[2] is not None:
+            assert printed.getvalue().strip() == example[2].strip()
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))])
