@@ -79,7 +79,7 @@ sbom: wheel ## What an installation of the wheel consists of, in CycloneDX's for
 	$(PUBLISH_VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
 	    --output-file dist/anabranch.cdx.json build/installed/bin/python
 
-release: ## Set the version, fold changes/ into CHANGELOG.md, commit and tag: make release VERSION=0.2.0
+release: $(VENV)/.ready ## Set the version, fold changes/ into CHANGELOG.md, commit and tag: make release VERSION=0.2.0
 	@scripts/release.sh "$(VERSION)"
 
 check: $(VENV)/.ready lint types java java-check ## Format, lint, strict types, layers, Java, the examples of README and docs
