@@ -30,7 +30,7 @@ BATCHES ?= 1000
 # Versions of all packages but PySpark, by `make lock`. `make test CONSTRAINTS=` installs the newest of all instead.
 CONSTRAINTS ?= constraints.txt
 # The package as it lies here, its extras, and the tools of its development: pip knows dependency groups from 25.1 on.
-packages = -e '.[connect,demo,iceberg]' --group dev
+packages = -e '.[connect,demo,iceberg,report]' --group dev
 # The PySpark of a version: the release that the tests were last run on, or the newest.
 pyspark = 'pyspark==$(if $(CONSTRAINTS),$(filter $(1).%,$(PYSPARK_RELEASES)),$(1).*)'
 install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' \

@@ -139,9 +139,9 @@ def _opening(name: str) -> str:
 
 
 def session_functions() -> str:
-    """`anabranch.enable`, `anabranch.disable`, `anabranch.session` and `anabranch.serve`."""
+    """The functions of `anabranch`."""
     sections = []
-    for name in ("session", "enable", "disable", "serve"):
+    for name in ("session", "enable", "disable", "serve", "report"):
         function = getattr(anabranch, name)
         sections.append(f"### `anabranch.{name}{_signature(function)}`\n\n{inspect.getdoc(function)}")
     return "\n\n".join(sections)

@@ -16,7 +16,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
-    {"pyspark_release", "java_search"},
+    {"pyspark_release", "java_search", "text_format"},
     {"errors", "clock", "booleans", "patches"},
     {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
@@ -29,10 +29,10 @@ LAYERS: list[set[str]] = [
     {"connect_messages"},
     {"change_feed"},
     {"commands"},
-    {"streaming"},
+    {"streaming", "table_report"},
     {"tables", "sql"},
     {"callbacks"},
-    {"sessions"},
+    {"sessions", "reports"},
     {"auto", "server"},
     {"cli"},
     {"__main__"},
@@ -56,6 +56,10 @@ FOLDERS_THAT_STACK: dict[str, list[str]] = {
     "transaction": ["rows", "conflicts", "commit"],
 }
 """For each package in this table its folders, lowest first: a folder imports only from folders before it."""
+
+OF_DEPENDENCIES = {"py4j", "google", "markupsafe", "vl_convert"}
+"""PySpark brings Py4J, and its Connect client protobuf; Jinja2 brings MarkupSafe, and vl-convert-python is imported as
+vl_convert."""
 
 WITHOUT_SPARK = {name for layer in LAYERS[1:9] for name in layer}
 PYSPARK_BELOW_SPARK = ("pyspark.sql.types", "pyspark.errors")
@@ -191,11 +195,13 @@ def test_layers_below_spark_hold_no_session() -> None:
 def test_other_projects_that_are_imported_are_dependencies() -> None:
     """The other way round, no import needs a project that pyproject.toml does not name."""
     project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [line for group in ("connect", "demo", "iceberg") for line in project["optional-dependencies"][group]]
+    extras = [
+        line for group in ("connect", "demo", "iceberg", "report") for line in project["optional-dependencies"][group]
+    ]
     declared = {re.split(r"\W", line.replace("-", "_"))[0] for line in [*project["dependencies"], *extras]}
     imported = {name.split(".")[0] for _, name in imports()}
     others = imported - set(sys.stdlib_module_names) - {"anabranch", "delta", "__future__"}
-    assert others - declared == {"py4j", "google"}, "PySpark brings Py4J, and its Connect client protobuf"
+    assert others - declared == OF_DEPENDENCIES
 
 
 def test_time_zones_are_those_of_the_jvm() -> None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anabranch.reports import report
     from anabranch.server.running_server import serve
     from anabranch.sessions import disable, enable, session
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "disable", "enable", "serve", "session"]
+__all__ = ["__version__", "disable", "enable", "report", "serve", "session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,6 +28,10 @@ def __getattr__(name: str) -> Any:
         import anabranch.sessions as sessions  # noqa: PLC0415, PLR0402
 
         return getattr(sessions, name)
+    if name == "report":
+        from anabranch.reports import report  # noqa: PLC0415
+
+        return report
     if name == "serve":
         from anabranch.server.running_server import serve  # noqa: PLC0415
 

@@ -219,7 +219,7 @@ def test_positions(spark: SparkSession, engine: NativeEngine, tmp_path: Path) ->
     files = people(spark, engine, tmp_path)
     files.hide(2, [0, 1])
     frame = files.scan(with_positions=True)
-    assert frame.columns == ["id", "part", "name", FILE_ID_COLUMN, ROW_INDEX_COLUMN]
+    assert frame.columns == ["id", "part", "name", ROW_INDEX_COLUMN, FILE_ID_COLUMN]
     for number, add in enumerate(files.adds):
         ids = pq.read_table(tmp_path / add.path)["id"].to_pylist()
         live = {(position, id_) for position, id_ in enumerate(ids) if number != 2 or position > 1}
@@ -234,7 +234,8 @@ def test_positions(spark: SparkSession, engine: NativeEngine, tmp_path: Path) ->
 def test_metadata_columns_can_still_be_selected(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     files = people(spark, engine, tmp_path)
     for _ in range(2):
-        row = files.scan().where("id = 30").select("id", "_metadata.file_name", "_metadata.row_index").first()
+        frame = files.scan(with_metadata=True).where("id = 30")
+        row = frame.select("id", "_metadata.file_name", "_metadata.row_index").first()
         ids = pq.read_table(next(tmp_path.rglob(row.file_name)))["id"].to_pylist()
         assert ids[row.row_index] == 30
         files.hide(0, [1])

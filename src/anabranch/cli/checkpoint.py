@@ -7,7 +7,6 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.text_format import count, plain, size
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import VersionNotFoundError
@@ -16,6 +15,7 @@ from anabranch.log.log_compaction import LogCompaction, write_log_compaction
 from anabranch.protocol.features import check_writable
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.text_format import count, plain, size
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from anabranch.cli.output import facts_table
-from anabranch.cli.text_format import count, iso_time, listed, local_time, plain, size
 from anabranch.commands.describe.describe_table import detail_of
 from anabranch.data_skipping.statistics_columns import read_num_records
 from anabranch.log.listing import list_log
@@ -16,6 +15,7 @@ from anabranch.protocol.features import FEATURES, active, supported_features
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.text_format import count, iso_time, listed, local_time, plain, size
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from anabranch.cli.output import table_of
 from anabranch.cli.rows.condition_filter import Condition, column_paths, condition_on
-from anabranch.cli.text_format import count, plain, size
 from anabranch.predicates.expressions import ColumnPath, column_text
 from anabranch.schema.column_mapping import physical_paths
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.text_format import count, plain, size
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.commit_text import metrics_in_words, parameters_in_words, reads_in_words, user_and_engine
 from anabranch.cli.output import table_of
-from anabranch.cli.text_format import count, iso_time, local_time, plain
 from anabranch.log.commit_history import HistoryEntry
 from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.table_report.commit_text import metrics_in_words, parameters_in_words, reads_in_words, user_and_engine
+from anabranch.text_format import count, iso_time, local_time, plain
 
 if TYPE_CHECKING:
     from rich.console import Console

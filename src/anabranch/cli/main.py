@@ -15,8 +15,19 @@ import typer
 
 from anabranch import __version__
 from anabranch.cli.output import print_json, print_report, reporting
+from anabranch.cli.report import report
 from anabranch.cli.serve import serve
-from anabranch.cli.shared_arguments import Columns, Commits, Debug, Json, Options, Table, Timestamp, Version, Where
+from anabranch.cli.shared_arguments import (
+    Columns,
+    Commits,
+    Debug,
+    Json,
+    Options,
+    Table,
+    Timestamp,
+    Version,
+    Where,
+)
 from anabranch.cli.startup import block_pandas
 from anabranch.cli.statements import statement_commands
 
@@ -216,6 +227,13 @@ def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Deb
         print_report(report, as_json=as_json)
         if report.problems:
             raise typer.Exit(1)
+
+
+app.command(
+    epilog=_examples(
+        "report ./flights --open", "report s3://bucket/sales -o sales.html", "report ./flights --json > flights.json"
+    )
+)(report)
 
 
 @app.command(epilog=_examples("demo ./flights", "demo ./flights --rows 20000"))

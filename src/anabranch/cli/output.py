@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.cli.text_format import harmless_json, plain
+from anabranch.text_format import harmless_json, plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -16,7 +16,7 @@ import typer
 
 from anabranch.cli.output import reporting
 from anabranch.cli.shared_arguments import Debug
-from anabranch.cli.text_format import harmless_json, plain
+from anabranch.text_format import harmless_json, plain
 
 CONNECT_PORT, JDBC_PORT = 15002, 10000
 _POLL_SECONDS = 0.5

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of the table.", show_default=False)]
-Options = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        "-o",
+
+
+def _storage_option(*names: str) -> Any:
+    return typer.Option(
+        *names,
         metavar="KEY=VALUE",
         help="Storage setting by its Hadoop name, such as fs.s3a.endpoint=http://localhost:9000. May be repeated; "
         "other settings come from the environment (AWS_…, GOOGLE_…, AZURE_…).",
         show_default=False,
-    ),
-]
+    )
+
+
+Options = Annotated[list[str] | None, _storage_option("--option", "-o")]
+LongOptions = Annotated[list[str] | None, _storage_option("--option")]
+"""The same where `-o` names a file."""
 Json = Annotated[
     bool, typer.Option("--json", metavar="", help="One JSON document on standard output, and nothing else.")
 ]

@@ -16,7 +16,6 @@ from anabranch.cli.rows.data_file_reading import DataFile, DataFiles, RowReader
 from anabranch.cli.rows.display_values import cells, json_values
 from anabranch.cli.rows.local_time_zone import local_time_zone
 from anabranch.cli.rows.row_filter import RowFilter
-from anabranch.cli.text_format import count, plain
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import TRUE
@@ -26,6 +25,7 @@ from anabranch.schema.merging import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
+from anabranch.text_format import count, plain
 from anabranch.transaction.rows.row_ids import row_count
 
 if TYPE_CHECKING:

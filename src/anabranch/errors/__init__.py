@@ -250,6 +250,7 @@ _MODULES = {
     "RenameNeedsColumnMappingError": "alterations",
     "ReplaceWhereDynamicError": "arguments",
     "ReplaceWhereMismatchError": "constraints",
+    "ReportExtraMissingError": "environment",
     "ReservedColumnsError": "schema",
     "RestoreBeyondRetentionError": "tables",
     "RestoreFilesMissingError": "tables",

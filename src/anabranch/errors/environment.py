@@ -376,3 +376,14 @@ class MetastoreTakenError(DeltaError):
         "spark.hadoop.hive.metastore.uris=thrift://…"
     )
     metastore: str
+
+
+@delta_error("ANABRANCH_REPORT_EXTRA_MISSING", "42704")
+class ReportExtraMissingError(DeltaError):
+    """The libraries that draw the page of a report are not installed."""
+
+    template = (
+        "The page of a report is made with {library}, which is not installed. Run: pip install 'anabranch[report]'. "
+        "`anabranch report TABLE --json` prints the numbers without it."
+    )
+    library: str

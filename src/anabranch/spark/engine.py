@@ -50,7 +50,7 @@ class ScanRequest:
     prune: Callable[[Predicate], FileMask]
     """Returns which files can hold a row for which the predicate, in physical names, is true."""
     with_positions: bool = False
-    """Add `FILE_ID_COLUMN` and `ROW_INDEX_COLUMN` after the columns of `schema`."""
+    """Add `ROW_INDEX_COLUMN` and `FILE_ID_COLUMN` after the columns of `schema`."""
     with_metadata: bool = False
     """Add Spark's `_metadata` of the file and the row after all other columns."""
     tracked: bool = False

@@ -78,6 +78,10 @@ def rows_are_hidden_by_vectors() -> None:
     spark.conf.set("spark.sql.codegen.maxFields", "1")
     assert one("SELECT count(v), sum(id % 10) FROM t WHERE id < 100") == (90, 420)
     spark.conf.unset("spark.sql.codegen.maxFields")
+    # Code that is too long for the JVM's compiler: Spark sends expressions to executors instead.
+    spark.conf.set("spark.sql.codegen.hugeMethodLimit", "1")
+    assert one("SELECT count(v), sum(id % 10) FROM t WHERE id < 100") == (90, 420)
+    spark.conf.unset("spark.sql.codegen.hugeMethodLimit")
 
 
 def rows_are_changed() -> None:

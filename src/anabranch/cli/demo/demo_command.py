@@ -24,7 +24,6 @@ from anabranch.cli.demo.demo_writers import WriterCommit, Writers
 from anabranch.cli.files import FileList, list_files
 from anabranch.cli.history import read_history
 from anabranch.cli.output import console
-from anabranch.cli.text_format import count, listed, size
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import DemoFailedError, DemoFolderInUseError, InvalidArgumentError
 from anabranch.errors.base import DeltaError
@@ -32,6 +31,7 @@ from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.spark.jvm_start import require_java
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.opening.store_opening import scheme_of
+from anabranch.text_format import count, listed, size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.cli.demo.demo_statements import Statement, conflicting_update, replayed, statements_by_writer
 from anabranch.cli.demo.demo_writers import WriterCommit, WriterConflict, Writers
-from anabranch.cli.text_format import count, listed
 from anabranch.errors.arguments import DemoFailedError
+from anabranch.text_format import count, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

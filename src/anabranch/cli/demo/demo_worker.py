@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.commit_text import landed_after, reconciled_in_words
 from anabranch.cli.demo.demo_flights import small_session
 from anabranch.cli.demo.demo_statements import Statement, run
 from anabranch.clock import SystemClock
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore
+from anabranch.table_report.commit_text import landed_after, reconciled_in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,6 @@ from anabranch.cli.fsck.fsck_log import (
     check_hint,
 )
 from anabranch.cli.output import error_console
-from anabranch.cli.text_format import count, listed, plain, size
 from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError, LogGapError
@@ -28,6 +27,7 @@ from anabranch.protocol.features import check_readable, check_writable
 from anabranch.snapshot.replay import TableState, load_newest
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore
+from anabranch.text_format import count, listed, plain, size
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType, VariantType, VariantVal
 
 from anabranch.cli.output import jsonable
-from anabranch.cli.text_format import plain
+from anabranch.text_format import plain
 
 
 def json_values(column: pa.ChunkedArray, data_type: DataType) -> list[Any]:

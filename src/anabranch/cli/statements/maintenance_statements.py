@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from anabranch.cli.output import facts_table
-from anabranch.cli.text_format import count, plain, size
 from anabranch.commands.optimize.optimize_command import optimize_frame
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import restore_frame
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.vacuum.vacuum_command import Vacuumed, VacuumRequest, vacuum
+from anabranch.text_format import count, plain, size
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,9 +15,9 @@ from pyspark.sql.types import NumericType, StructType
 
 from anabranch.cli.output import table_of
 from anabranch.cli.rows.display_values import cells, json_values
-from anabranch.cli.text_format import count, plain
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.base import DeltaError
+from anabranch.text_format import count, plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Final
+from typing import Final, Protocol
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.protocol.properties import TableProperties
-from anabranch.spark.session.delta_session import DeltaSession
 
 PREFIX: Final = "spark.databricks.delta.optimize."
 AUTO_COMPACT: Final = "spark.databricks.delta.autoCompact."
@@ -18,6 +17,16 @@ FILE_BYTES_DEFAULT: Final = 1 << 30
 _CUBES: Final = "clustering.mergeStrategy.minCubeSize."
 _STABLE_CUBE_BYTES_DEFAULT: Final = 100 * FILE_BYTES_DEFAULT
 _CUBE_BYTES_DEFAULT: Final = _STABLE_CUBE_BYTES_DEFAULT * 3 // 2
+
+
+class SessionSettings(Protocol):
+    """The settings of a session, by name."""
+
+    def setting(self, key: str) -> str | None:
+        """The text of a setting; None where the session has none."""
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """A setting that is true or false."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +51,7 @@ class OptimizeSettings:
     """Files are clustered into cubes up to this size."""
 
     @classmethod
-    def of(cls, session: DeltaSession, properties: TableProperties) -> OptimizeSettings:
+    def of(cls, session: SessionSettings, properties: TableProperties) -> OptimizeSettings:
         """The file size of the table's properties overrides the session's. Raises `InvalidOptionError`."""
         target = properties.target_file_size_bytes
         min_bytes = _whole(session, "minFileSize", FILE_BYTES_DEFAULT)
@@ -60,7 +69,7 @@ class OptimizeSettings:
         )
 
     @classmethod
-    def for_auto_compaction(cls, session: DeltaSession, properties: TableProperties) -> OptimizeSettings:
+    def for_auto_compaction(cls, session: SessionSettings, properties: TableProperties) -> OptimizeSettings:
         """Files are smaller than those of OPTIMIZE, so that statements wait less; sizes of the session override this.
 
         Raises `InvalidOptionError`.
@@ -71,11 +80,11 @@ class OptimizeSettings:
         return dataclasses.replace(cls.of(session, properties), min_file_bytes=min_bytes, max_file_bytes=max_bytes)
 
 
-def _whole(session: DeltaSession, name: str, default: int) -> int:
+def _whole(session: SessionSettings, name: str, default: int) -> int:
     return whole_number(session, PREFIX + name, default)
 
 
-def whole_number(session: DeltaSession, key: str, default: int) -> int:
+def whole_number(session: SessionSettings, key: str, default: int) -> int:
     """A setting of the session that is a whole number. Raises `InvalidOptionError`."""
     text = (session.setting(key) or str(default)).strip()
     if not text.isdecimal():
@@ -83,7 +92,7 @@ def whole_number(session: DeltaSession, key: str, default: int) -> int:
     return int(text)
 
 
-def _share(session: DeltaSession, name: str, default: float) -> float:
+def _share(session: SessionSettings, name: str, default: float) -> float:
     """A setting of OPTIMIZE that is a number from 0 to 1. Raises `InvalidOptionError`."""
     text = (session.setting(PREFIX + name) or str(default)).strip()
     try:

@@ -86,7 +86,10 @@ def files_of_log(store: LogStore, window: CommitWindow, *, table: str) -> pa.Tab
     first = window.earliest if reached is None else reached + 1
     commits = [commit for commit in window.commits if first <= commit.version <= window.expired_upto]
     entries = (
-        entry for _, actions in read_actions(store, commits) for action in actions for entry in _removed(action, store)
+        entry
+        for _, actions in read_actions(store, commits)
+        for action in actions
+        for entry in removed_entries(action, store)
     )
     return pa.concat_tables([TREE_SCHEMA.empty_table(), *pages_of(entries)])
 
@@ -103,7 +106,7 @@ def removed_within(store: LogStore, window: CommitWindow) -> pa.Array:
         entry[0]
         for _, actions in read_actions(store, commits)
         for action in actions
-        for entry in _removed(action, store)
+        for entry in removed_entries(action, store)
     ]
     return pa.array(paths, pa.string())
 
@@ -128,7 +131,8 @@ def write_hint(store: LogStore, reached: int | None) -> None:
         LOGGER.warning("%s: VACUUM is done, but %s could not be written", store.root, HINT_PATH, exc_info=True)
 
 
-def _removed(action: Action, store: LogStore) -> Iterator[Entry]:
+def removed_entries(action: Action, store: LogStore) -> Iterator[Entry]:
+    """The files that an action leaves to VACUUM: a removed file, its vector, a file of changes, whose time is 0."""
     if isinstance(action, AddCDCFile):
         path = relative_path(action.path, table_root=store.root)
         if path is not None:

@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, LongType, MapType, StructField, StructType
 
 from anabranch.booleans import parse_boolean
 from anabranch.log.file_columns import vector_ids
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
+from anabranch.schema.names import SPARK_ROW_INDEX
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
@@ -141,6 +142,23 @@ class _Layout:
     columnar: bool
     """Whether Spark reads all columns in batches, and filters rows without copying them."""
     with_positions: bool
+    with_metadata: bool
+
+    @property
+    def with_row_index(self) -> bool:
+        """Whether the reader's row index is a column of the scan.
+
+        In `_metadata` it costs more, as Spark makes a struct for each row. Spark refuses to read both in one scan.
+        """
+        return (self.has_vectors or self.with_positions) and not self.with_metadata
+
+    @property
+    def data_schema(self) -> StructType:
+        """The table's columns as users see them, and the row index."""
+        visible = visible_schema(self.read_schema)
+        if not self.with_row_index:
+            return visible
+        return StructType([*visible.fields, StructField(SPARK_ROW_INDEX, LongType())])
 
     @property
     def hides_by_constant(self) -> bool:
@@ -197,6 +215,7 @@ class NativeScan:
             has_vectors=vectors.null_count < len(vectors),
             columnar=True,
             with_positions=request.with_positions,
+            with_metadata=request.with_metadata,
         )
         return dataclasses.replace(layout, columnar=self._is_columnar(layout)) if layout.has_vectors else layout
 
@@ -264,7 +283,7 @@ class NativeScan:
             layout.with_file_id,
             layout.hides_by_constant,
             self._reader(request),
-            self._values.type(visible_schema(layout.read_schema)),
+            self._values.type(layout.data_schema),
             joined_map(options),
             self._values.type(layout.read_schema) if request.column_mapping.maps else None,
             request.column_mapping is ColumnMappingMode.ID,
@@ -275,7 +294,8 @@ class NativeScan:
         """The rows that no vector hides. Without vectors the frame is returned as it is."""
         if layout.hides_by_constant:
             rows: Any = frame._jdf
-            live = self._values.delta.LiveRows.of(rows, HIDDEN_ROWS_COLUMN, CHUNK_BITS, request.vectors_show)
+            index = SPARK_ROW_INDEX if layout.with_row_index else None
+            live = self._values.delta.LiveRows.of(rows, HIDDEN_ROWS_COLUMN, index, CHUNK_BITS, request.vectors_show)
             frame = DataFrame(live, self._spark)
         elif layout.has_vectors:
             # The join needs the vectors before the plan prunes files, so all are loaded: a cost of very wide tables.
@@ -285,14 +305,15 @@ class NativeScan:
                 request.files, rows, request.load_vector, request.load_vectors, table=request.table_root
             )
             numbered = list(zip(rows.tolist(), loaded, strict=True))
-            # Spark 4.0 cannot join with a condition on a metadata column.
-            frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
+            if not layout.with_row_index:
+                # Spark 4.0 cannot join with a condition on a metadata column.
+                frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
             frame = without_hidden_rows(
                 self._spark,
                 frame,
                 numbered,
                 frame[FILE_ID_COLUMN],
-                frame[ROW_INDEX_COLUMN],
+                row_index(frame),
                 shown=request.vectors_show,
             )
         return frame
@@ -303,12 +324,12 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
     if request.with_metadata or layout.read_schema.names != request.schema.names:
         columns = [column_with_void(frame, field.name, field.dataType) for field in request.schema]
         if layout.with_positions:
-            columns += [frame[FILE_ID_COLUMN], row_index(frame).alias(ROW_INDEX_COLUMN)]
+            columns += [row_index(frame).alias(ROW_INDEX_COLUMN), frame[FILE_ID_COLUMN]]
         return frame.select(*columns, *([frame.metadataColumn("_metadata")] if request.with_metadata else []))
     # This needs no call for each column: our own are after the table's.
     if layout.with_positions:
-        frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
-    ours = [] if layout.with_positions else [ROW_INDEX_COLUMN, FILE_ID_COLUMN]
+        frame = frame.withColumnRenamed(SPARK_ROW_INDEX, ROW_INDEX_COLUMN)
+    ours = [] if layout.with_positions else [SPARK_ROW_INDEX, FILE_ID_COLUMN]
     return frame.drop(*ours, HIDDEN_ROWS_COLUMN, *HIDDEN_TABLE_COLUMNS) if layout.has_vectors else frame
 
 
@@ -335,8 +356,9 @@ def _leaf_count(data_type: DataType) -> int:
 
 def row_index(frame: DataFrame) -> Column:
     """The position of each row in its file, for a frame directly over files."""
-    if ROW_INDEX_COLUMN in frame.columns:
-        return frame[ROW_INDEX_COLUMN]
+    for name in (ROW_INDEX_COLUMN, SPARK_ROW_INDEX):
+        if name in frame.columns:
+            return frame[name]
     return frame.metadataColumn("_metadata").getField("row_index")
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from anabranch.cli.text_format import count, listed, plain, size
 from anabranch.protocol.actions import CommitInfo
+from anabranch.text_format import count, listed, plain, size
 from anabranch.transaction.conflicts.rebase_report import (
     LANDED_AFTER_TAG,
     LOST_TO_TAG,

@@ -1,0 +1,43 @@
+"""The arguments and the help of `anabranch report`."""
+
+# ruff: noqa: PLC0415 - what the command needs is imported when it runs
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from anabranch.cli.output import print_json, print_report, reporting
+from anabranch.cli.shared_arguments import Debug, Json, LongOptions, Table
+
+
+def report(
+    table: Table,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The file to write. [default: NAME-report.html]", show_default=False
+        ),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", metavar="", help="Open the page in the browser.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Commits to read; 0 for all.")] = 1000,
+    option: LongOptions = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    r"""Write the state of the table as a page: versions, files, layout, log, schema, and who can read it.
+
+    One HTML file, which needs no network. It is made from the log alone; no data file is read, and nothing is changed.
+    Says what OPTIMIZE, REORG and VACUUM would gain, and how many files a lookup by a column reads. The page needs
+    pip install "anabranch\[report]"; --json prints its numbers without.
+    """
+    with reporting(as_json=as_json, debug=debug):
+        from anabranch.cli.table_opening import open_snapshots
+        from anabranch.cli.written_report import read_report, write_report
+
+        made = read_report(open_snapshots(table, option or []), limit=limit or None)
+        if as_json:
+            print_json(made.document())
+        else:
+            print_report(write_report(made, output, open_page=open_page), as_json=False)
