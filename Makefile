@@ -16,6 +16,14 @@ PYTEST_ARGS ?=
 TEST_WORKERS ?= 2
 EXAMPLES ?= https://github.com/delta-io/delta
 TESTS ?= not long
+PUBLISH_VENV ?= .venv-publish
+# With other versions of these the bytes of a wheel, or the form of its list of parts, may differ.
+PUBLISHING = build==1.6.1 hatchling==1.33.0 cyclonedx-bom==7.5.0
+LOWEST_VENV ?= .venv-lowest
+# A program with the lowest versions: Spark's are long, and these show statements, readers, writers and streams.
+LOWEST_SPARK_TESTS ?= tests/tables/test_delta_table.py tests/session/test_writing.py tests/session/test_reading.py
+# These use a newer pyarrow, or a newer typer, than anabranch needs.
+NOT_LOWEST = --deselect tests/uniform/test_conversion.py --deselect tests/docs/test_reference.py
 HISTORIES ?= 20000
 BATCHES ?= 1000
 
@@ -34,7 +42,7 @@ in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reord
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test coverage test-long check lint types docs site notebook bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -53,6 +61,26 @@ coverage: $(VENV)/spark.jsa java ## The lines that tests run, of all but the lon
 
 test-long: $(VENV)/spark.jsa java ## What is long by nature: many processes, servers, interleavings, soak, leaks
 	$(BIN)/python $(in_processes) -m long $(PYTEST_ARGS)
+
+test-lowest: $(LOWEST_VENV)/.ready java ## With the lowest version of each package that pyproject.toml accepts: all without Spark, and some with it
+	$(LOWEST_VENV)/bin/python -m pytest -q -m "not spark and not long" $(NOT_LOWEST) $(PYTEST_ARGS)
+	$(LOWEST_VENV)/bin/python -m pytest -q -m "spark and not long" $(LOWEST_SPARK_TESTS) $(PYTEST_ARGS)
+
+wheel: $(PUBLISH_VENV)/.ready ## Wheel and source archive in dist/, the same bytes from the same commit
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PUBLISH_VENV)/bin/python -m build --no-isolation --outdir dist
+	@sha256sum dist/* 2>/dev/null || shasum -a 256 dist/*
+
+sbom: wheel ## What an installation of the wheel consists of, in CycloneDX's format: dist/anabranch.cdx.json
+	rm -rf build/installed
+	$(PYTHON) -m venv build/installed
+	build/installed/bin/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) dist/*.whl
+	build/installed/bin/python -m pip uninstall --quiet --yes setuptools pip
+	$(PUBLISH_VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+	    --output-file dist/anabranch.cdx.json build/installed/bin/python
+
+release: $(VENV)/.ready ## Set the version, fold changes/ into CHANGELOG.md, commit and tag: make release VERSION=0.2.0
+	@scripts/release.sh "$(VERSION)"
 
 check: $(VENV)/.ready lint types java java-check ## Format, lint, strict types, layers, Java, the examples of README and docs
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/docs
@@ -146,6 +174,19 @@ $(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	@$(call install,$(BIN),$(lastword $(SPARK_VERSIONS)))
 	@touch $@
 
+$(PUBLISH_VENV)/.ready: Makefile
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(PUBLISHING)
+	@touch $@
+
+$(LOWEST_VENV)/.ready: pyproject.toml scripts/lowest.py
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@echo "Setting up $(@D) (once; some minutes) ..."
+	@mkdir -p build && $(PYTHON) scripts/lowest.py > build/lowest.txt
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt $(packages)
+	@touch $@
+
 .venv-spark-%/.ready: pyproject.toml $(CONSTRAINTS)
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@echo "Setting up $(@D) (once) ..."
@@ -167,4 +208,4 @@ lock: $(VENV)/.ready ## Renew constraints.txt: the newest versions of all packag
 	@$(BIN)/python scripts/lock.py $(packages) --group docs $(call pyspark,$(lastword $(SPARK_VERSIONS)))
 
 clean: ## Remove environments and what the demo made
-	rm -rf .venv .venv-bi .venv-docs .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf .venv .venv-bi .venv-docs .venv-lowest .venv-publish .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist

@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
     {"pyspark_release", "text_format"},
-    {"display_tables"},
+    {"display_tables", "java_search"},
     {"errors", "clock", "booleans", "patches"},
     {"progress"},
     {"protocol", "storage"},
@@ -47,7 +47,7 @@ delta-spark's modules of the same names."""
 
 FOLDERS_THAT_STACK: dict[str, list[str]] = {
     "callbacks": ["message_handlers"],
-    "cli": ["rows", "fsck", "demo", "programs"],
+    "cli": ["rows", "fsck", "demo", "programs", "statements"],
     "commands": [
         *("read", "definition", "vacuum", "describe", "optimize", "dml", "merge", "write", "create", "other_formats"),
         *("alter", "drop_feature", "restore", "convert", "clone"),

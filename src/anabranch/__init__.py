@@ -22,6 +22,9 @@ __all__ = ["__version__", "disable", "enable", "on_progress", "report", "serve",
 
 def __getattr__(name: str) -> Any:
     # Imported at first use: the command line reads logs without Spark, whose classes take long to import.
+    if name in {"disable", "enable", "serve", "session"}:
+        # First, for its message: those imports fail where PySpark is missing, or too old.
+        import anabranch.pyspark_release  # noqa: F401, PLC0415
     if name in {"disable", "enable", "session"}:
         import anabranch.sessions as sessions  # noqa: PLC0415, PLR0402
 

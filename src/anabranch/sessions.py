@@ -15,7 +15,7 @@ from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.progress.progress_display import install_display, uninstall_display
 from anabranch.spark.gateway.error_text import error_in
 from anabranch.spark.gateway.session_identity import is_connect
-from anabranch.spark.java_check import starting_java
+from anabranch.spark.jvm_start import quiet_start, starting_java
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -66,13 +66,19 @@ def session(app_name: str = "anabranch", *, cores: int | None = None, **settings
     """A local session that knows Delta: the one that is running, or a new one on this machine.
 
     `cores` are the threads that run tasks, all of the machine's by default. Further settings are Spark's, with
-    `__` for dots: `session(spark__sql__shuffle__partitions="8")`. Spark's web UI and its progress bar are off, unless
-    `spark__ui__enabled="true"` and `spark__ui__showConsoleProgress="true"` say otherwise. Raises `JavaMissingError`.
+    `__` for dots: `session(spark__sql__shuffle__partitions="8")`. Spark's web UI and its progress bar are on, as Spark
+    has them; `spark__ui__enabled="false"` and `spark__ui__showConsoleProgress="false"` switch them off.
+
+    Java and PySpark are checked before a JVM is started: raises `JavaMissingError` and `PySparkReleaseError`. A new
+    JVM logs warnings and errors as Spark does, without the lines about its own start (log profile, log level, Hadoop's
+    native library, the address of this machine). Where you configure the JVM or its log (`SPARK_CONF_DIR`, a folder
+    `conf` in `SPARK_HOME`, `PYSPARK_SUBMIT_ARGS`, `spark.driver.extraJavaOptions`), nothing is changed. One line that
+    begins with `WARNING: Using incubator modules` stays: Java itself writes it.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = {name.replace("__", "."): value for name, value in settings.items()}
     builder = SparkSession.builder.appName(app_name).master(f"local[{cores or '*'}]")
-    defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    for key, value in {**defaults, **{name.replace("__", "."): value for name, value in settings.items()}}.items():
+    for key, value in {**quiet_start(chosen), **chosen}.items():
         builder = builder.config(key, value)
     with starting_java():
         spark = builder.getOrCreate()

@@ -12,6 +12,7 @@ import pytest
 
 from anabranch.errors.environment import (
     ConditionalPutUnsupportedError,
+    CredentialsMissingError,
     FileMissingError,
     PathOutsideTableError,
     StorageError,
@@ -274,3 +275,42 @@ def test_secrets_stay_secret(front: FaultyS3, store: LogStore, caplog: pytest.Lo
             assert caught.value.__context__ is None
             assert "Forbidden" in shown
     assert SECRET_KEY not in caplog.text
+
+
+NO_ROLE = "Error performing {request} in 2.6ms - Server returned non-2xx status code: 403 Forbidden"
+
+
+@pytest.mark.parametrize(
+    ("url", "request_text", "names"),
+    [
+        (
+            "s3://bucket/t",
+            "PUT http://169.254.169.254/latest/api/token",
+            ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "fs.s3a.access.key", "AnonymousAWSCredentialsProvider"],
+        ),
+        (
+            "gs://bucket/t",
+            "GET http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token?…",
+            ["GOOGLE_APPLICATION_CREDENTIALS", "fs.gs.auth.service.account.json.keyfile"],
+        ),
+        (
+            "abfss://c@account.dfs.core.windows.net/t",
+            "GET http://169.254.169.254/metadata/identity/oauth2/token?…",
+            ["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_CLIENT_ID", "fs.azure.account.key."],
+        ),
+    ],
+)
+def test_missing_credentials_are_said_with_what_to_set(
+    url: str, request_text: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The texts are those of obstore, where the machine that it runs on has no role either."""
+    store = open_store(url, {})
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise obstore.exceptions.GenericError(NO_ROLE.format(request=request_text))
+
+    monkeypatch.setattr(obstore, "get", refuse)
+    with pytest.raises(CredentialsMissingError) as raised:
+        store.read("_delta_log/_last_checkpoint")
+    assert [name for name in [*names, "_delta_log/_last_checkpoint", store.root] if name not in str(raised.value)] == []
+    assert "http://" not in str(raised.value)

@@ -95,10 +95,10 @@ def _init(session: Any, call: Callable[[], Any]) -> None:
 
 def _build(builder: Any, call: Callable[[], Any]) -> Any:
     # As in `enable_once`.
-    from anabranch.spark.java_check import starting_java  # noqa: PLC0415
+    from anabranch.spark.jvm_start import starting_java  # noqa: PLC0415
 
     warn_of(_clean_options(builder._options))
-    with _busy(), starting_java():
+    with _busy(), starting_java(may_be_elsewhere="spark.remote" in builder._options):
         session = call()
     enable_once(session)
     return session

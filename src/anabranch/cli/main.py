@@ -29,20 +29,20 @@ from anabranch.cli.shared_arguments import (
     Where,
 )
 from anabranch.cli.startup import block_pandas
+from anabranch.cli.statements import statement_commands
 
 app = typer.Typer(
     name="anabranch",
     help=(
         "See and check Delta Lake tables without writing code, and run programs written for delta-spark.\n\n"
         "TABLE is a folder or a URL: ./flights, /data/sales, s3://bucket/sales, gs://…, abfss://… "
-        "Only demo, run, shell and serve start Java."
+        "Only sql, optimize, vacuum, restore, demo, run, shell and serve start Java."
     ),
     epilog=(
         "Exit codes: 0 all is well, 1 an error (fsck: or problems found), 2 the command was not understood, "
         "130 stopped by Ctrl-C. run: those of the program."
     ),
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -264,6 +264,15 @@ def demo(
             print_json(result.document())
 
 
+STATEMENTS = "Statements"
+for _statement, _lines in (
+    (statement_commands.sql, ("sql 'SELECT count(*) FROM delta.`/data/flights`'", "sql - --json < daily.sql")),
+    (statement_commands.optimize, ("optimize ./flights", "optimize ./flights --zorder origin,dest")),
+    (statement_commands.vacuum, ("vacuum ./flights --dry-run", "vacuum ./flights --retain 240 --yes")),
+    (statement_commands.restore, ("restore ./flights --version 3", "restore ./flights -t '2026-03-01 10:30'")),
+):
+    app.command(rich_help_panel=STATEMENTS, epilog=_examples(*_lines))(_statement)
+
 PROGRAMS = "Programs written for delta-spark"
 
 
@@ -370,7 +379,7 @@ def run() -> None:
         if reconfigure is not None:
             # A terminal that lacks a character then shows its escape, and the command goes on.
             reconfigure(errors="backslashreplace")
-    if sys.argv[1:2] not in (["demo"], ["shell"], ["serve"]):
+    if sys.argv[1:2] not in (["demo"], ["shell"], ["serve"], ["sql"], ["optimize"], ["vacuum"], ["restore"]):
         block_pandas()
     app()
 

@@ -128,17 +128,27 @@ def _console(*, stderr: bool) -> Console:
     return PlainConsole(stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
+def _message_of_spark(error: Exception) -> str | None:
+    """The message of an error that Spark raises for what a user has written, without Java's frames; None for others."""
+    errors = sys.modules.get("pyspark.errors")
+    if errors is None or not isinstance(error, errors.PySparkException) or error.getCondition() is None:
+        return None
+    # `str(error)` may have a plan and Java's frames behind the message.
+    return str(error.getMessage() or error).partition("\n\nJVM stacktrace:")[0].strip()
+
+
 def _print_error(error: Exception, *, as_json: bool, debug: bool) -> None:
     from anabranch.errors.base import DeltaError  # noqa: PLC0415 - slow to import, and `--help` needs no errors
 
     is_ours = isinstance(error, DeltaError)
-    message = error.explain() if isinstance(error, DeltaError) else f"{type(error).__name__}: {error}"
+    sparks = _message_of_spark(error)
+    message = error.explain() if isinstance(error, DeltaError) else sparks or f"{type(error).__name__}: {error}"
     if as_json:
         condition = error.condition if isinstance(error, DeltaError) else type(error).__name__
         facts = error.facts() if isinstance(error, DeltaError) else {}
         print_json({"error": {"condition": condition, "message": message, "facts": facts}})
         return
-    if not is_ours:
+    if not is_ours and not sparks:
         hint = "" if debug else " Run it again with --debug to see where."
         message = f"This should not have happened: {message}.{hint}"
     for line in message.splitlines():

@@ -83,6 +83,7 @@ _MODULES = {
     "CorruptCommitError": "log",
     "CreateAtPathFormatError": "other_formats",
     "CreateTableMismatchError": "tables",
+    "CredentialsMissingError": "environment",
     "DataFileDamagedError": "environment",
     "DataFileMismatchError": "environment",
     "DataFileMissingError": "environment",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.errors import IllegalArgumentException, ParseException
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
+from anabranch.java_search import NEEDED, WAYS_OUT
 
 # Errors about options and arguments, and about unsupported operations.
 
@@ -294,12 +295,7 @@ class DemoDataMissingError(DeltaError):
 class JavaMissingError(DeltaError):
     """Spark does not find a Java that it supports."""
 
-    template = (
-        "Spark needs Java 17 or newer, and {found}.\nInstall one of these, then run the command again:\n  Debian, "
-        "Ubuntu   sudo apt-get install openjdk-17-jre-headless\n  Fedora, RHEL     sudo dnf install "
-        "java-17-openjdk-headless\n  macOS            brew install openjdk@17\n  conda            conda install -c "
-        "conda-forge openjdk=17\nIf Java is installed elsewhere, set JAVA_HOME to its folder."
-    )
+    template = f"{NEEDED}{{found}}.{WAYS_OUT}"
     found: str
     """What was found instead, as a clause."""
 

@@ -175,6 +175,41 @@ class StorageError(DeltaError):
         return next(ways, "Check that the storage can be reached")
 
 
+_SETTINGS_OF_KEYS = {
+    "s3": (
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too for temporary keys)",
+        "fs.s3a.access.key and fs.s3a.secret.key",
+        "fs.s3a.aws.credentials.provider=org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider",
+    ),
+    "gs": (
+        "GOOGLE_APPLICATION_CREDENTIALS, the path of a key file",
+        "fs.gs.auth.service.account.json.keyfile",
+        "fs.gs.auth.type=UNAUTHENTICATED",
+    ),
+    "az": (
+        "AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID",
+        "fs.azure.account.key.ACCOUNT.dfs.core.windows.net",
+        None,
+    ),
+}
+"""Environment variables, Hadoop's settings, and the setting for public data, by the beginning of the URL, else `az`."""
+
+
+@delta_error("ANABRANCH_STORAGE_CREDENTIALS_MISSING", "28000")
+class CredentialsMissingError(StorageError):
+    """The storage needs credentials, and neither settings, environment nor this machine's role have some."""
+
+    def explain(self) -> str:
+        kind = next((kind for kind in _SETTINGS_OF_KEYS if self.root.startswith(kind)), "az")
+        variables, settings, public = _SETTINGS_OF_KEYS[kind]
+        for_public = f"; for public data set {public}" if public else ""
+        return (
+            f"Could not {self.doing} {self.path} in {self.root}: no credentials were found, and this machine's role "
+            f"gives none. Set the environment variables {variables}, or Hadoop's settings {settings} (in a session "
+            f"spark.hadoop.…, in the terminal --option KEY=VALUE){for_public}."
+        )
+
+
 @delta_error("DELTA_FILE_NOT_FOUND", "42K03")
 class FileMissingError(StorageError, FileNotFoundError):
     """The file does not exist. Also Python's `FileNotFoundError`."""

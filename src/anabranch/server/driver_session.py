@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.environment import MetastoreTakenError
 from anabranch.server.access_rules import is_of_this_machine
-from anabranch.spark.java_check import starting_java
+from anabranch.spark.jvm_start import starting_java
 
 METASTORE = "_metastore"
 """The folder in the warehouse that holds Derby's database."""

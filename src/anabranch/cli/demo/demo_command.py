@@ -28,7 +28,7 @@ from anabranch.clock import SystemClock
 from anabranch.errors.arguments import DemoFailedError, DemoFolderInUseError, InvalidArgumentError
 from anabranch.errors.base import DeltaError
 from anabranch.snapshot.snapshot_cache import SnapshotCache
-from anabranch.spark.java_check import require_java
+from anabranch.spark.jvm_start import require_java
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.opening.store_opening import scheme_of
 from anabranch.text_format import count, listed, size

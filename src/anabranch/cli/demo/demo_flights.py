@@ -105,6 +105,8 @@ def small_session(name: str, *, scratch: Path, cores: int) -> SparkSession:
         session = anabranch.session(
             name,
             cores=cores,
+            spark__ui__enabled="false",
+            spark__ui__showConsoleProgress="false",
             spark__driver__memory="640m",
             # A session of a few seconds ends before the second compiler pays off.
             spark__driver__extraJavaOptions="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

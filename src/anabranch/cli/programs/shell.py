@@ -39,11 +39,12 @@ def _names(settings: dict[str, str]) -> dict[str, Any]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, so arguments are checked first
 
     import anabranch  # noqa: PLC0415 - as above
+    from anabranch.spark.jvm_start import quiet_start  # noqa: PLC0415 - as above
     from anabranch.tables import DeltaTable  # noqa: PLC0415 - as above
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("anabranch shell")
-    for key, value in settings.items():
+    for key, value in {**quiet_start(settings), **settings}.items():
         builder = builder.config(key, value)
     return {"spark": builder.getOrCreate(), "DeltaTable": DeltaTable, "anabranch": anabranch}
 

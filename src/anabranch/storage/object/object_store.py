@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from anabranch.errors.environment import (
     ConditionalPutUnsupportedError,
+    CredentialsMissingError,
     FileMissingError,
     PathOutsideTableError,
     StorageError,
@@ -316,9 +317,13 @@ class ObjectStore:
         cause = self._options.redact(text) or type(error).__name__
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text and "ContainerNotFound" not in text:
             return FileMissingError(root=self._root, path=path, doing=doing)
+        if _ROLE_REQUEST.search(text):
+            return CredentialsMissingError(root=self._root, path=path, doing=doing, cause=cause)
         return StorageError(root=self._root, path=path, doing=doing, cause=cause)
 
 
+_ROLE_REQUEST = re.compile(r"https?://(169\.254\.\d+\.\d+|metadata\.google\.internal)[:/]")
+"""The service by which machines of a cloud get the credentials of their role: the last way to get some has failed."""
 _NOT_CREATED_ERRORS = (
     obstore.exceptions.PermissionDeniedError,
     obstore.exceptions.UnauthenticatedError,
