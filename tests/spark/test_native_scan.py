@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.gateway.python_errors import original_error
+from anabranch.spark.native import native_scan
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.native.plan_reading import versions_read
 from spark.native_tables import Files, mapped, rows_of
@@ -565,6 +567,17 @@ def test_many_files_are_handed_over_at_once(spark: SparkSession, engine: NativeE
     assert frame.where("p < 0").count() == 0
     assert engine.scan(request).where("p BETWEEN 5 AND 7").rdd.getNumPartitions() <= 2
     assert len(frame.inputFiles()) == count
+
+
+def test_paths_are_sent_in_parts(
+    spark: SparkSession, engine: NativeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a part ends in the middle of a character."""
+    monkeypatch.setattr(native_scan, "SENT_BYTES_MAX", 7)
+    files = people(spark, engine, tmp_path / "Flüsse, 河")
+    frame = files.scan()
+    assert {Path(unquote(name)).name for name in frame.inputFiles()} == {Path(add.path).name for add in files.adds}
+    assert rows_of(frame.where("id IN (5, 999)")) == [(5, "2", "n5"), (999, "0", "n999")]
 
 
 def test_unused_scans_are_released(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:

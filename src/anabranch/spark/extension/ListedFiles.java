@@ -3,6 +3,7 @@ package delta;
 import java.lang.ref.SoftReference;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BiFunction;
@@ -36,7 +37,11 @@ public final class ListedFiles implements FileIndex {
     private static final long BLOCK_BYTES = 134217728L;
     private final String digest;
     private final Path root;
-    private final FileStatus[] statuses;
+    private final byte[] names;
+    private final int[] nameEnds;
+    private final long[] sizes;
+    private final long[] times;
+    private SoftReference statuses = new SoftReference(null);
     private final int[] groupOf;
     private final Object[][] groups;
     private final StructType groupSchema;
@@ -45,36 +50,37 @@ public final class ListedFiles implements FileIndex {
     private final long totalBytes;
 
     /**
-     * @param names plain paths, not URI-encoded, separated by NUL, which is in no path
+     * @param names plain paths, not URI-encoded, in UTF-8, end to end
+     * @param nameEnds a little-endian int for each file: where its path ends
      * @param sizesAndTimes two little-endian longs for each file
      * @param groupOf a little-endian int for each file: its row among the distinct partition values
      * @param valueLengths a little-endian int for each value, row by row; -1 for null
      * @param values UTF-8, end to end
      * @param hasHiddenRows one byte for each file, 1 if it has a deletion vector
      */
-    public Files(String digest, String root, String names, byte[] sizesAndTimes, byte[] groupOf, Integer groupCount,
+    public Files(String digest, String root, byte[] names, byte[] nameEnds, byte[] sizesAndTimes, byte[] groupOf, Integer groupCount,
         byte[] valueLengths, byte[] values, StructType groupSchema, String timeZone, byte[] hasHiddenRows) {
       this.digest = digest;
       this.root = new Path(root);
       this.groupSchema = groupSchema;
       this.hasHiddenRows = hasHiddenRows;
       int count = hasHiddenRows.length;
-      String[] name = count == 0 ? new String[0] : names.split("\0", -1);
-      if (name.length != count) {
-        throw new IllegalArgumentException("expected " + count + " file names, got " + name.length);
-      }
+      ByteBuffer ends = ByteBuffer.wrap(nameEnds).order(ByteOrder.LITTLE_ENDIAN);
       ByteBuffer numbers = ByteBuffer.wrap(sizesAndTimes).order(ByteOrder.LITTLE_ENDIAN);
       ByteBuffer group = ByteBuffer.wrap(groupOf).order(ByteOrder.LITTLE_ENDIAN);
-      this.statuses = new FileStatus[count];
+      this.names = names;
+      this.nameEnds = new int[count];
+      this.sizes = new long[count];
+      this.times = new long[count];
       this.groupOf = new int[count];
       this.hiddenRows = new SoftReference[count];
       long total = 0;
       for (int i = 0; i < count; i++) {
-        long size = numbers.getLong();
-        long time = numbers.getLong();
-        total += size;
-        this.statuses[i] = new FileStatus(size, false, 1, BLOCK_BYTES, time, new Path(name[i]));
+        this.nameEnds[i] = ends.getInt();
+        this.sizes[i] = numbers.getLong();
+        this.times[i] = numbers.getLong();
         this.groupOf[i] = group.getInt();
+        total += this.sizes[i];
       }
       this.totalBytes = total;
       this.groups = new Object[groupCount.intValue()][groupSchema.length()];
@@ -89,6 +95,24 @@ public final class ListedFiles implements FileIndex {
           start += length;
         }
       }
+    }
+
+    private String name(int file) {
+      int start = file == 0 ? 0 : nameEnds[file - 1];
+      return new String(names, start, nameEnds[file] - start, StandardCharsets.UTF_8);
+    }
+
+    /** The kept files as Hadoop describes them, null for the others. A query keeps few of many, so they are made when they are needed. */
+    private synchronized FileStatus[] statuses(boolean[] kept) {
+      FileStatus[] made = (FileStatus[]) statuses.get();
+      if (made == null) {
+        made = new FileStatus[kept.length];
+        statuses = new SoftReference(made);
+      }
+      for (int i = 0; i < kept.length; i++) {
+        if (kept[i] && made[i] == null) made[i] = new FileStatus(sizes[i], false, 1, BLOCK_BYTES, times[i], new Path(name(i)));
+      }
+      return made;
     }
 
     /** Casts a partition value as Spark casts those in paths. */
@@ -152,16 +176,17 @@ public final class ListedFiles implements FileIndex {
   /** One directory for each file with a file id or hidden rows, and one for the other files of each group. */
   private scala.collection.immutable.Seq directories(boolean[] kept, byte[][] hiddenRows) {
     List directories = new ArrayList();
+    FileStatus[] statuses = files.statuses(kept);
     List[] members = new List[files.groups.length];
     for (int i = 0; i < kept.length; i++) {
       if (!kept[i]) continue;
       int group = files.groupOf[i];
       if (withFileId || hiddenRows[i] != null) {
-        FileStatus[] one = new FileStatus[] {files.statuses[i]};
+        FileStatus[] one = new FileStatus[] {statuses[i]};
         directories.add(PartitionDirectory.apply(row(group, Integer.valueOf(i), hiddenRows[i]), one));
       } else {
         if (members[group] == null) members[group] = new ArrayList();
-        members[group].add(files.statuses[i]);
+        members[group].add(statuses[i]);
       }
     }
     for (int group = 0; group < members.length; group++) {
@@ -184,7 +209,7 @@ public final class ListedFiles implements FileIndex {
 
   /** Which files pass all filters. A filter on partition values alone is evaluated once for each group, not for each file. */
   private boolean[] inPartitions(scala.collection.immutable.Seq filters) {
-    boolean[] kept = new boolean[files.statuses.length];
+    boolean[] kept = new boolean[files.sizes.length];
     java.util.Arrays.fill(kept, true);
     for (int f = 0; f < filters.size(); f++) {
       Filter filter = new Filter((Expression) filters.apply(f), partitionSchema);
@@ -296,8 +321,8 @@ public final class ListedFiles implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String[] paths = new String[files.statuses.length];
-    for (int i = 0; i < paths.length; i++) paths[i] = files.statuses[i].getPath().toUri().toString();
+    String[] paths = new String[files.sizes.length];
+    for (int i = 0; i < paths.length; i++) paths[i] = new Path(files.name(i)).toUri().toString();
     return paths;
   }
 

@@ -1,5 +1,6 @@
 package delta;
 
+import java.nio.ByteBuffer;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
@@ -9,10 +10,24 @@ import org.apache.spark.sql.types.StructType;
 public final class Scans {
   private Scans() {}
 
-  /** See `ListedFiles.Files`. */
-  public static ListedFiles.Files files(String digest, String root, String names, byte[] sizesAndTimes, byte[] groupOf,
+  /** A buffer for names, for `append` and then for `files`. */
+  public static ByteBuffer buffer(int length) {
+    return ByteBuffer.allocate(length);
+  }
+
+  public static void append(ByteBuffer buffer, byte[] part) {
+    buffer.put(part);
+  }
+
+  /**
+   * See `ListedFiles.Files`.
+   *
+   * @param names a byte[], or a full `buffer`
+   */
+  public static ListedFiles.Files files(String digest, String root, Object names, byte[] nameEnds, byte[] sizesAndTimes, byte[] groupOf,
       int groupCount, byte[] valueLengths, byte[] values, StructType groupSchema, String timeZone, byte[] hasHiddenRows) {
-    return new ListedFiles.Files(digest, root, names, sizesAndTimes, groupOf, Integer.valueOf(groupCount), valueLengths, values,
+    byte[] texts = names instanceof ByteBuffer ? ((ByteBuffer) names).array() : (byte[]) names;
+    return new ListedFiles.Files(digest, root, texts, nameEnds, sizesAndTimes, groupOf, Integer.valueOf(groupCount), valueLengths, values,
         groupSchema, timeZone, hasHiddenRows);
   }
 

@@ -33,6 +33,7 @@ from anabranch.spark.rows.hidden_rows import CHUNK_BITS, load_hidden
 from anabranch.spark.write.file_schema import column_with_void
 
 LISTS_KEPT_MAX = 8
+SENT_BYTES_MAX = 4 * 1024 * 1024
 
 
 class FileListCache:
@@ -69,19 +70,20 @@ class FileListCache:
         time_zone: str,
     ) -> Any:
         """A `ListedFiles$Files` with these files; that of an earlier scan, if it has the same content."""
-        names = "\0".join(listing.names.to_pylist())
+        names, name_ends = _texts(listing.names)
         numbers = np.column_stack((listing.sizes, listing.times_ms)).astype("<i8").tobytes()
         lengths, texts = _flat(listing.groups, listing.group_count)
         group_of = listing.group_of.astype("<i4").tobytes()
-        vectors = "\0".join(text or "" for text in vector_ids(files["deletion_vector"]).to_pylist())
-        digest = _digest(variant.encode(), names.encode(), numbers, group_of, lengths, texts, vectors.encode())
+        vectors = _texts(pc.fill_null(vector_ids(files["deletion_vector"]), ""))
+        digest = _digest(variant.encode(), names, name_ends, numbers, group_of, lengths, texts, *vectors)
         with self._lock:
             file_list = self._by_digest.get(digest)
         if file_list is None:
             file_list = self._values.delta.Scans.files(
                 digest,
                 root,
-                names,
+                self._sent(names),
+                name_ends,
                 numbers,
                 group_of,
                 listing.group_count,
@@ -94,6 +96,16 @@ class FileListCache:
         self._keep(files, variant, digest, file_list)
         return file_list
 
+    def _sent(self, data: memoryview) -> Any:
+        """The bytes as an argument. Many are sent in parts, since a call has its arguments in memory several times."""
+        if len(data) <= SENT_BYTES_MAX:
+            return bytes(data)
+        scans = self._values.delta.Scans
+        buffer = scans.buffer(len(data))
+        for start in range(0, len(data), SENT_BYTES_MAX):
+            scans.append(buffer, bytes(data[start : start + SENT_BYTES_MAX]))
+        return buffer
+
     def _keep(self, files: pa.Table, variant: str, digest: str, file_list: Any) -> None:
         with self._lock:
             self._by_digest[digest] = file_list
@@ -105,6 +117,19 @@ class FileListCache:
             self._by_table[id(files), variant] = (weakref.ref(files), digest)
 
 
+def _texts(texts: pa.Array | pa.ChunkedArray) -> tuple[memoryview, bytes]:
+    """The UTF-8 of all texts, end to end, and where each ends, as little-endian ints."""
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.chunk(0) if texts.num_chunks == 1 else texts.combine_chunks()
+    if not len(texts):
+        return memoryview(b""), b""
+    # A part of a longer array shares its buffers, so it is copied.
+    texts = pa.concat_arrays([texts]) if texts.offset else texts
+    _, offsets, data = texts.cast(pa.string()).buffers()
+    ends = np.frombuffer(offsets, dtype="<i4", count=len(texts) + 1)[1:]
+    return memoryview(data or b"")[: int(ends[-1])], ends.tobytes()
+
+
 def _flat(groups: tuple[pa.Array, ...], group_count: int) -> tuple[bytes, bytes]:
     """The lengths and the UTF-8 of all values, row by row."""
     columns = [[None if text is None else text.encode() for text in column.to_pylist()] for column in groups]
@@ -113,7 +138,7 @@ def _flat(groups: tuple[pa.Array, ...], group_count: int) -> tuple[bytes, bytes]
     return lengths.tobytes(), b"".join(cell for cell in cells if cell)
 
 
-def _digest(*parts: bytes) -> str:
+def _digest(*parts: bytes | memoryview) -> str:
     state = hashlib.blake2b(digest_size=20)
     for part in parts:
         state.update(len(part).to_bytes(8, "little"))
