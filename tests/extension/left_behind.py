@@ -49,6 +49,7 @@ def check_nothing_is_left(delta: SparkSession, work: Callable[[], object], *, sl
 def counted(delta: SparkSession) -> dict[str, int]:
     """How many there are of each kind, once the collectors have run."""
     jvm: Any = delta._jvm
+    context: Any = delta.sparkContext
     gc.collect()
     jvm.java.lang.System.gc()
     time.sleep(STILL_SECONDS)
@@ -61,7 +62,16 @@ def counted(delta: SparkSession) -> dict[str, int]:
         "objects of the JVM that Python has": len(_bindings(delta)),
         "snapshots": sum(type(item) is Snapshot for item in gc.get_objects()),
         "sessions": len(delta_session._sessions),
+        "RDDs that are kept": len(context._jsc.getPersistentRDDs()),
+        "blocks, in units of 64 KB": _block_bytes(context) // 65_536,
     }
+
+
+def _block_bytes(context: Any) -> int:
+    """The memory of Spark's block manager in use, for kept rows and broadcasts."""
+    # Such as `Map(host:port -> (limit,free))`.
+    numbers = re.findall(r"\((\d+),(\d+)\)", str(context._jsc.sc().getExecutorMemoryStatus().toString()))
+    return sum(int(limit) - int(free) for limit, free in numbers)
 
 
 def threads(delta: SparkSession) -> Counter[str]:
