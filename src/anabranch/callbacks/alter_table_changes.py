@@ -77,7 +77,12 @@ def _replaces_columns(table: TableRef, changes: Sequence[Change]) -> bool:
 
 
 def _set_properties(table: TableRef, changes: Sequence[Change]) -> None:
-    alter_set_properties(table, {change["name"]: change["value"] for change in changes})
+    properties = {change["name"]: change["value"] for change in changes}
+    if properties.get("provider", "").lower() == "delta":
+        # It is what the table has; pipelines of Spark 4.1 and 4.2 set it with all others in each run but the first.
+        del properties["provider"]
+    if properties:
+        alter_set_properties(table, properties)
 
 
 def _remove_properties(table: TableRef, changes: Sequence[Change]) -> None:
