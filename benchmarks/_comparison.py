@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 JARS = "ANABRANCH_JARS"
 _BY_DELTA = "--by-delta"
 _TIMINGS = "@timings "
-_DELTA = {
+DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
@@ -53,7 +53,7 @@ def compare(
     parser.add_argument(_BY_DELTA, metavar="FOLDER", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.by_delta is not None:
-        spark = session({"spark.jars": os.environ[JARS], **_DELTA})
+        spark = session({"spark.jars": os.environ[JARS], **DELTA})
         print(_TIMINGS + json.dumps(theirs(spark, Path(arguments.by_delta), arguments.rounds)))
         return
     with _scratch() as folder:

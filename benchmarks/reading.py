@@ -166,11 +166,11 @@ def _make(folder: Path, rows: int, files: list[int]) -> None:
 
 def _work(variant: str) -> None:
     """Do what comes in, one piece a line, and say how long each took."""
-    from benchmarks._comparison import _DELTA, session  # noqa: PLC0415
+    from benchmarks._comparison import DELTA, session  # noqa: PLC0415
 
     if variant == "delta-spark":
         vectors = {"spark.databricks.delta.properties.defaults.enableDeletionVectors": "true"}
-        spark = session({"spark.jars": os.environ[JARS], **_DELTA, **vectors})
+        spark = session({"spark.jars": os.environ[JARS], **DELTA, **vectors})
     else:
         import anabranch  # noqa: PLC0415
 

@@ -4,12 +4,14 @@
 
 Each writer is a process with a Spark session of its own on one core. A mix runs with deletion vectors, where rows
 decide, and, for M1, without them, where files do; losers are executed again, at most 20 times. A statement that lost
-although nobody changed a row of its own is a spurious abort.
+although no other changed a row of its own is a spurious abort. With `ANABRANCH_JARS` naming the jars, as
+`scripts/test_jar.sh` sets it, and PySpark 4.2, writers of delta-spark run M1 too, on a table with deletion vectors.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -30,10 +32,12 @@ from pyspark.sql import SparkSession
 from anabranch.cli.demo.demo_flights import small_session
 from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
+from benchmarks._comparison import DELTA, JARS, ROOT, session
 
 ROWS = 200_000
 HOT_ROWS = 100
 RETRIES_MAX = 20
+OURS, DELTA_SPARK = "anabranch", "delta-spark"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +119,11 @@ def main() -> None:
     parser.add_argument("--statements", type=int, default=8)
     parser.add_argument("--theta", type=float, default=0.8)
     parser.add_argument("--mix", nargs="*", default=list(MIXES), choices=list(MIXES))
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs=2, metavar=("ENGINE", "FOLDER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker is not None:
-        work(Path(arguments.worker))
+        engine, folder = arguments.worker
+        work(Path(folder), by_delta=engine == DELTA_SPARK)
         return
     with tempfile.TemporaryDirectory(prefix="anabranch-benchmark-", ignore_cleanup_errors=True) as scratch:
         measure(Path(scratch), arguments)
@@ -126,33 +131,43 @@ def main() -> None:
 
 def measure(scratch: Path, arguments: argparse.Namespace) -> None:
     """Run the mixes and print a line of figures for each."""
-    workers = [_start(scratch, number) for number in range(arguments.writers)]
     spark = small_session("measuring", scratch=scratch, cores=1)
+    print(f"PySpark {pyspark.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores, {arguments}\n")
+    print("| mix | engine | vectors | statements/s | aborts | of them spurious | p50 s | p99 s | sum right | target |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    with _workers(scratch, OURS, arguments.writers) as workers:
+        for name in arguments.mix:
+            for vectors in ("on", "off") if name == "M1" else ("on",):
+                print(_line(spark, workers, scratch, OURS, name, vectors, arguments), flush=True)
+    if os.environ.get(JARS) and "M1" in arguments.mix:
+        with _workers(scratch, DELTA_SPARK, arguments.writers) as workers:
+            print(_line(spark, workers, scratch, DELTA_SPARK, "M1", "on", arguments), flush=True)
+    spark.stop()
+
+
+@contextlib.contextmanager
+def _workers(scratch: Path, engine: str, count: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """That many writers, which have run a statement each before, so that no start of a session is measured."""
+    workers = [_start(scratch / f"{engine}-{number}", engine) for number in range(count)]
     for worker in workers:
         _answer(worker)
-    print(f"PySpark {pyspark.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores, {arguments}\n")
-    print("| mix | vectors | statements/s | aborts | of them spurious | p50 s | p99 s | sum right | target |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name in arguments.mix:
-        for vectors in ("on", "off") if name == "M1" else ("on",):
-            path = str(scratch / f"{name}-{vectors}")
-            print(_line(spark, workers, path, name, vectors, arguments), flush=True)
+    yield workers
     for worker in workers:
         assert worker.stdin is not None
         worker.stdin.close()
         worker.wait()
-    spark.stop()
 
 
 def _line(
     spark: SparkSession,
     workers: list[subprocess.Popen[str]],
-    path: str,
+    scratch: Path,
+    engine: str,
     name: str,
     vectors: str,
     arguments: argparse.Namespace,
 ) -> str:
-    mix = MIXES[name]
+    mix, path = MIXES[name], str(scratch / f"{name}-{engine}-{vectors}")
     frame = spark.range(0, ROWS, 1, 2).selectExpr("id", "0L AS n", "concat('row ', id) AS word")
     frame.write.format("delta").option("delta.enableDeletionVectors", str(vectors == "on").lower()).save(path)
     task = {"path": path, "mix": name, "writers": len(workers), "statements": arguments.statements}
@@ -168,7 +183,7 @@ def _line(
     right = "-" if name in ("M2", "M3") else str(total == sum(answer["added"] for answer in answers))
     p99 = times[min(len(times) - 1, int(len(times) * 0.99))]
     return (
-        f"| {name} {mix.title} | {vectors} | {len(times) / seconds:.2f} | {aborts} | {spurious} | "
+        f"| {name} {mix.title} | {engine} | {vectors} | {len(times) / seconds:.2f} | {aborts} | {spurious} | "
         f"{statistics.median(times):.2f} | {p99:.2f} | {right} | {mix.target} |"
     )
 
@@ -191,44 +206,61 @@ def _while_others_work(
         yield _answer(worker)
 
 
-def work(scratch: Path) -> None:
+def work(scratch: Path, *, by_delta: bool) -> None:
     """The life of a writer."""
-    spark = small_session(scratch.name, scratch=scratch, cores=1)
+    if by_delta:
+        spark = session({"spark.master": "local[1]", "spark.jars": os.environ[JARS], **DELTA})
+    else:
+        spark = small_session(scratch.name, scratch=scratch, cores=1)
+    own = str(scratch / "warm-up")
+    spark.range(ROWS).selectExpr("id", "0L AS n").write.format("delta").save(own)
+    _statement(spark, own, _update_own, by_delta)(Chooser(0, 1, 0.0, seed=0))
     _say({"ready": True})
     for line in sys.stdin:
         task = json.loads(line)
         choose = Chooser(task["writer"], task["writers"], task["theta"], seed=task["writer"])
-        table = DeltaTable.forPath(spark, task["path"])
+        run = _statement(spark, task["path"], MIXES[task["mix"]].statement, by_delta)
         times, aborts = [], 0
         for _ in range(task["statements"]):
             started = time.perf_counter()
-            aborts += _until_it_lands(spark, table, choose, MIXES[task["mix"]])
+            aborts += _until_it_lands(run, choose)
             times.append(time.perf_counter() - started)
         added = len(times) * (1 if task["mix"] == "M6" else 5)
         _say({"times": times, "aborts": aborts, "added": added})
     spark.stop()
 
 
-def _until_it_lands(spark: SparkSession, table: DeltaTable, choose: Chooser, mix: Mix) -> int:
+def _statement(spark: SparkSession, path: str, statement: Any, by_delta: bool) -> Callable[[Chooser], object]:
+    """The statement of a mix on a table; of delta-spark's mixes there is only the first."""
+    if by_delta:
+        update = f"UPDATE delta.`{path}` SET n = n + 1 WHERE id IN"
+        return lambda choose: spark.sql(f"{update} ({choose.own(5)})").collect()
+    table = DeltaTable.forPath(spark, path)
+    return lambda choose: statement(spark, table, choose)
+
+
+def _until_it_lands(run: Callable[[Chooser], object], choose: Chooser) -> int:
     """How often the statement had to be executed again."""
     state = choose.chance.getstate()
     for aborts in range(RETRIES_MAX):
         choose.chance.setstate(state)
         try:
-            mix.statement(spark, table, choose)
-        except DeltaConcurrentModificationException:
+            run(choose)
+        except Exception as error:
+            if not isinstance(error, DeltaConcurrentModificationException) and "DELTA_CONCURRENT_" not in str(error):
+                raise
             time.sleep(random.uniform(0, 0.1 * 2 ** min(aborts, 5)))
         else:
             return aborts
-    raise AssertionError("a statement lost more often than anybody would bear")
+    raise AssertionError(f"a statement lost {RETRIES_MAX} times")
 
 
-def _start(scratch: Path, number: int) -> subprocess.Popen[str]:
-    folder = scratch / f"writer-{number}"
+def _start(folder: Path, engine: str) -> subprocess.Popen[str]:
     folder.mkdir()
-    command = [sys.executable, __file__, "--worker", str(folder)]
+    command = [sys.executable, __file__, "--worker", engine, str(folder)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     )
 
 

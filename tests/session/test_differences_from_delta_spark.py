@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "migrate-from-delta-spark.md"
 TOLD = [
-    "where two rows of the source match one row of the table, and the WHEN conditions leave only one of them, that one counts",
+    "if two rows of the source match one row of the table, and the WHEN conditions leave only one of the two, that one is used",
     "of DELETE and UPDATE may call functions such as `rand()`",
     "here only RESTORE reads that setting",
     "keep the blanks of their text in the table's properties",

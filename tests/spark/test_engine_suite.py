@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -58,6 +58,12 @@ def only_id() -> StructType:
 
 def long_and_text(table: EngineTable, count: int = 6, *, parts: int = 1) -> Any:
     return table.spark.range(0, count, 1, parts).selectExpr("id", "concat('name ', id) AS text")
+
+
+def with_positions(table: EngineTable) -> DataFrame:
+    """The rows, with file ids and positions as their last columns."""
+    names = [f"`{name}`" for name in table.schema.names]
+    return table.scan(with_positions=True).select(*names, FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 
 
 # Round trips
@@ -128,7 +134,7 @@ def test_void_columns_are_null_and_in_no_file(table_of: MakeTable) -> None:
 def test_a_table_without_files_has_its_schema(table_of: MakeTable) -> None:
     table = table_of(struct(("a", LongType()), ("p", StringType())), partition_columns=("p",))
     frame = table.scan(with_positions=True)
-    assert frame.columns == ["a", "p", FILE_ID_COLUMN, ROW_INDEX_COLUMN]
+    assert frame.columns == ["a", "p", ROW_INDEX_COLUMN, FILE_ID_COLUMN]
     assert frame.collect() == []
 
 
@@ -266,7 +272,7 @@ def test_files_of_one_name_in_many_directories(table_of: MakeTable) -> None:
     for i in range(5):
         table.write_file(f"p={i}.0/x/part-0.parquet", pa.table({"id": [i, i + 100]}), {"p": f"{i}.0"})
     table.hide(3, [0])
-    rows = table.rows(table.scan(with_positions=True))
+    rows = table.rows(with_positions(table))
     expected = [(i + 100 * k, float(i), i, k) for i in range(5) for k in range(2) if (i, k) != (3, 0)]
     assert rows == sorted(expected, key=repr)
 
@@ -414,7 +420,7 @@ def test_hidden_rows_are_left_out(table_of: MakeTable, partitioned: bool) -> Non
     for file, positions in hidden.items():
         table.hide(file, sorted(positions))
 
-    frame = table.scan(with_positions=True)
+    frame = with_positions(table)
     assert frame.count() == 30_000 - 6 - 5_000
     live = {(row.p, row[2], row[3]) for row in frame.collect()}
     assert {(p, p) for p, _, _ in live} == {(p, file) for p, file, _ in live}
@@ -461,7 +467,7 @@ def test_odd_paths(table_of: MakeTable, tmp_path: Path, root: str) -> None:
 
     for i in range(len(ODD_PATHS)):
         table.hide(i, [1])
-    rows = table.rows(table.scan(with_positions=True))
+    rows = table.rows(with_positions(table))
     visible = [(i, path, i, 0) for i, path in enumerate(ODD_PATHS)]
     assert rows == sorted([*visible, (900, "ours", len(ODD_PATHS), 0)], key=repr)
 
