@@ -10,18 +10,15 @@ import traceback
 from collections.abc import Sequence
 from types import TracebackType
 
+from anabranch.text_format import plain
+
 CELL_CHARACTERS_MAX = 100
 """Length of a value in a table of plain text; HTML wraps long ones."""
 
 
-def printable(text: str) -> str:
-    """The text in one line, with characters that a terminal would obey as escapes."""
-    return "".join(character if character.isprintable() else _escaped(character) for character in text)
-
-
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table, its columns aligned."""
-    cells = [[_cut(printable(cell)) for cell in row] for row in (columns, *rows)]
+    cells = [[plain(cell, CELL_CHARACTERS_MAX) for cell in row] for row in (columns, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
@@ -62,11 +59,3 @@ def frames_of_user(trace: TracebackType | None) -> list[str]:
 
 def _cell(text: str) -> str:
     return f'<td style="text-align: left">{html.escape(text)}</td>'
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= CELL_CHARACTERS_MAX else f"{text[: CELL_CHARACTERS_MAX - 1]}…"
-
-
-def _escaped(character: str) -> str:
-    return repr(character)[1:-1]

@@ -6,7 +6,7 @@ import enum
 import re
 from typing import ClassVar
 
-from anabranch.display_tables import frames_of_user, html_facts, html_paragraph, html_table, printable, text_table
+from anabranch.display_tables import frames_of_user, html_facts, html_paragraph, html_table, text_table
 from anabranch.errors.base import (
     DeltaAnalysisError,
     DeltaError,
@@ -14,6 +14,7 @@ from anabranch.errors.base import (
     delta_error,
     without_signatures,
 )
+from anabranch.text_format import plain
 
 # Errors about commits without a conflict.
 
@@ -245,13 +246,13 @@ class DeltaConcurrentModificationException(DeltaError):
         rows = ["", "Rows in conflict:", *text_table(*rows_as_table(self.example_keys))] if self.example_keys else []
         lines = [
             *frames_of_user(self.__traceback__),
-            printable(f"{type(self).__name__}: {self._winner()} landed first and {self._happened()}."),
+            plain(f"{type(self).__name__}: {self._winner()} landed first and {self._happened()}."),
             "",
-            *(f"{name + ':':<15} {printable(value)}" for name, value in self._facts_shown()),
+            *(f"{name + ':':<15} {plain(value)}" for name, value in self._facts_shown()),
             *rows,
             "",
-            f"What to do: {printable(self.advice)}",
-            *map(printable, getattr(self, "__notes__", ())),
+            f"What to do: {plain(self.advice)}",
+            *map(plain, getattr(self, "__notes__", ())),
         ]
         return [without_signatures(line) for line in lines]
 

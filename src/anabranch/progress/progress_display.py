@@ -12,8 +12,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.display_tables import printable
 from anabranch.progress.progress_events import Progress, StatementProgress, show_in
+from anabranch.text_format import plain, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -170,7 +170,7 @@ class TerminalLine:
 
         line = Table.grid(padding=(0, 1))
         line.add_column(no_wrap=True, overflow="ellipsis")
-        cells: list[Any] = [Text(printable(text_of(progress)))]
+        cells: list[Any] = [Text(plain(text_of(progress)))]
         if progress.files_total and progress.files_done:
             line.add_column(width=_BAR_WIDTH)
             cells.append(ProgressBar(progress.files_total, min(progress.files_done, progress.files_total)))
@@ -195,7 +195,7 @@ class PhaseLines:
             return
         self._last = (progress.phase, progress.note)
         # Spark leaves the cursor at the begin of its bar.
-        text = printable(text_of(progress))
+        text = plain(text_of(progress))
         self._console.file.write(f"\r\x1b[2K{text}\n")
         self._console.file.flush()
 
@@ -242,9 +242,7 @@ def text_of(progress: Progress) -> str:
     if progress.num_rows:
         parts.append(f"{progress.num_rows:,} rows")
     if progress.size_bytes:
-        from rich.filesize import decimal  # noqa: PLC0415 - see `_new_screen`
-
-        parts.append(decimal(progress.size_bytes))
+        parts.append(size(progress.size_bytes))
     parts.append(_duration(progress.elapsed_ms))
     if progress.note:
         parts.append(progress.note)

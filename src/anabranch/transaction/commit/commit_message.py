@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anabranch.protocol.actions import AddFile, CommitInfo, RemoveFile
+from anabranch.text_format import count
 from anabranch.transaction.commit.commit_draft import CommitDraft
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.rebase_report import version_ranges
@@ -28,8 +29,8 @@ def commit_message(draft: CommitDraft, latest: LatestState, *, attempts: int, el
     removes = [action for action in draft.actions if isinstance(action, RemoveFile)]
     parts = [
         *_rows(info),
-        f"{_count(len(adds), 'file')} added ({sum(add.size for add in adds)} bytes)",
-        f"{_count(len(removes), 'file')} removed",
+        f"{count(len(adds), 'file')} added ({sum(add.size for add in adds)} bytes)",
+        f"{count(len(removes), 'file')} removed",
         f"{elapsed_ms} ms",
     ]
     if latest.winners:
@@ -45,8 +46,4 @@ def _rows(info: CommitInfo | None) -> list[str]:
     counted = {name: metrics[name] for name in _ROW_METRICS if metrics.get(name, "0") != "0"}
     if "numOutputRows" in counted and ("numTargetRowsInserted" in metrics or "numUpdatedRows" in metrics):
         del counted["numOutputRows"]
-    return [f"{_count(int(count), 'row')} {_ROW_METRICS[name]}" for name, count in counted.items()]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return [f"{count(int(number), 'row')} {_ROW_METRICS[name]}" for name, number in counted.items()]
