@@ -172,6 +172,25 @@ def test_hidden_rows_are_left_out(spark: SparkSession, engine: NativeEngine, tmp
     assert "vector-3-1" not in hides_again.loaded
 
 
+@pytest.mark.parametrize("code_bytes_max", ["65535", "1"])
+def test_conditions_are_not_evaluated_for_hidden_rows(
+    spark: SparkSession, engine: NativeEngine, tmp_path: Path, code_bytes_max: str
+) -> None:
+    """They may fail for those. With code that is too long for the JVM's compiler Spark evaluates an expression instead."""
+    frame = spark.range(0, 10, 1, 1).toDF("id")
+    files = Files(engine, tmp_path, frame.schema)
+    files.write(frame)
+    files.hide(0, [0])
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    spark.conf.set("spark.sql.codegen.hugeMethodLimit", code_bytes_max)
+    try:
+        assert rows_of(files.scan().where("1 / id > 0.3")) == [(1,), (2,), (3,)]
+        assert files.scan().where("1 / id > 0.3").groupBy("id").count().count() == 3
+    finally:
+        spark.conf.unset("spark.sql.codegen.hugeMethodLimit")
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
 def test_hidden_rows_far_into_a_large_file(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     """Chunks that hide nothing, the first and the last row, and rows behind the last hidden one."""
     frame = spark.range(0, 50_000, 1, 1).toDF("id")

@@ -68,6 +68,22 @@ def test_without_info_no_line_is_made(caplog: pytest.LogCaptureFixture, monkeypa
     assert lines(caplog) == []
 
 
+def test_a_line_that_cannot_be_made_is_no_failure(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit is in the log by then, so nothing may raise."""
+
+    def broken(*_: object, **__: object) -> str:
+        raise ValueError("a metric of another writer")
+
+    made = created()
+    monkeypatch.setattr(commit_loop, "commit_message", broken)
+    with caplog.at_level(logging.INFO, logger="anabranch.commit"):
+        assert made.append(add("a")).version == 1
+    (line,) = lines(caplog)
+    assert line == f"{made.store.root}: version 1 could not be described"
+
+
 def test_a_commit_of_a_description_counts_no_rows(caplog: pytest.LogCaptureFixture) -> None:
     made = created()
     changed = metadata(properties={"delta.appendOnly": "true"})

@@ -77,13 +77,12 @@ public final class IsLive extends BinaryExpression implements java.io.Serializab
 
   /** The same of Spark's expressions. */
   private Expression ofSpark() {
-    Expression row = rowIndex;
-    Expression chunk = whole(new ShiftRight(row, number(chunkBits.intValue())));
+    Expression chunk = whole(new ShiftRight(rowIndex, number(chunkBits.intValue())));
     Expression last = new Least(seq(new Object[] {chunk, read(number(0))}));
     Expression start = read(plus(times(last, 4), number(4)));
-    Expression within = whole(new BitwiseAnd(row, new Literal(Long.valueOf((1 << chunkBits.intValue()) - 1), DataTypes.LongType)));
+    Expression within = whole(new BitwiseAnd(rowIndex, new Literal(Long.valueOf((1 << chunkBits.intValue()) - 1), DataTypes.LongType)));
     Expression word = read(plus(start, times(new ShiftRight(within, number(WORD_BITS)), 4)));
-    Expression bit = whole(new BitwiseAnd(row, new Literal(Long.valueOf(WORD_MASK), DataTypes.LongType)));
+    Expression bit = whole(new BitwiseAnd(rowIndex, new Literal(Long.valueOf(WORD_MASK), DataTypes.LongType)));
     Expression isShown = new BitwiseAnd(new ShiftRight(word, bit), number(1));
     return new org.apache.spark.sql.catalyst.expressions.Or(new org.apache.spark.sql.catalyst.expressions.IsNull(hidden),
         new org.apache.spark.sql.catalyst.expressions.EqualTo(isShown, number(0)));
@@ -115,7 +114,11 @@ public final class IsLive extends BinaryExpression implements java.io.Serializab
     return scala.jdk.javaapi.CollectionConverters.asScala(Arrays.asList(items)).toList();
   }
 
-  /** What is serialized: plans are, too, where generated code refers to one of its operators. Not private: Janino makes static methods of those. */
+  /**
+   * What is serialized. Plans are, too, where generated code refers to one of their operators.
+   *
+   * Not private: of private methods Janino makes static ones, which Java's serialization does not call.
+   */
   protected Object writeReplace() {
     return ofSpark();
   }
@@ -158,7 +161,8 @@ public final class IsLive extends BinaryExpression implements java.io.Serializab
   }
 
   public boolean equals(Object other) {
-    return other instanceof IsLive && ((IsLive) other).hidden.equals(hidden) && ((IsLive) other).rowIndex.equals(rowIndex);
+    return other instanceof IsLive && ((IsLive) other).hidden.equals(hidden) && ((IsLive) other).rowIndex.equals(rowIndex)
+        && ((IsLive) other).chunkBits.equals(chunkBits);
   }
 
   public int hashCode() {
