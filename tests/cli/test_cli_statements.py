@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import ArithmeticException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 Run = Callable[..., Any]
@@ -65,6 +68,26 @@ def test_spark_s_errors_are_messages(run: Run, delta: SparkSession, statement: s
     assert outcome.err.startswith(message)
     for noise in ("should not have happened", "JVM stacktrace", "Project [", "\tat "):
         assert noise not in outcome.err
+
+
+@pytest.mark.spark
+def test_only_the_command_s_own_errors_are_kept_from_pyspark_s_log(run: Run, delta: SparkSession) -> None:
+    lines: list[logging.LogRecord] = []
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+
+    def keep(record: logging.LogRecord) -> bool:
+        lines.append(record)
+        return True
+
+    logger.addFilter(keep)
+    try:
+        assert run("sql", "SELECT 1 / 0").exit_code == 1
+        assert lines == []
+        with pytest.raises(ArithmeticException):
+            delta.sql("SELECT 1 / 0").collect()
+    finally:
+        logger.removeFilter(keep)
+    assert len(lines) == 1
 
 
 @pytest.mark.spark

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from anabranch.cli.output import table_of
 from anabranch.cli.rows.display_values import cells, json_values
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.base import DeltaError
+from anabranch.spark.extension.error_logs import unlogged
 from anabranch.text_format import count, plain
 
 if TYPE_CHECKING:
@@ -69,7 +69,11 @@ class StatementRows:
 def run_statement(spark: SparkSession, statement: str, *, limit: int | None) -> StatementRows:
     """Execute the statement, and fetch at most `limit` of its rows. Raises as `spark.sql`."""
     # PySpark writes each error of a statement to standard error too, as a line of JSON.
-    logging.getLogger("SQLQueryContextLogger").disabled = True
+    with unlogged():
+        return _run_statement(spark, statement, limit=limit)
+
+
+def _run_statement(spark: SparkSession, statement: str, *, limit: int | None) -> StatementRows:
     try:
         frame = spark.sql(statement)
     except AnalysisException as error:
