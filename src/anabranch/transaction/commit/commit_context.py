@@ -75,6 +75,8 @@ class CommittedVersion:
     """Versions that were committed between the one read and this one."""
     dropped_bins: tuple[Bin, ...] = ()
     """For a commit that changes no row: the bins that winners made impossible. Another commit may rewrite them."""
+    is_part: bool = False
+    """Whether it is only the result of one statement of a larger transaction, and in no log."""
     actions: tuple[Action, ...] = dataclasses.field(repr=False)
     """The actions as they are in the log."""
     load: Callable[[int], Snapshot] = dataclasses.field(repr=False)
