@@ -49,10 +49,10 @@ def ended(delta: SparkSession) -> Iterator[None]:
 
 @contextlib.contextmanager
 def failing(
-    error: type[BaseException] | tuple[type[BaseException], ...], spark: SparkSession, path: str
+    error: type[BaseException] | tuple[type[BaseException], ...], spark: SparkSession, path: str, *, match: str = ""
 ) -> Iterator[None]:
     """A transaction that must end with this exception, in its block or at its commit."""
-    with pytest.raises(error), transaction(spark, path):
+    with pytest.raises(error, match=match), transaction(spark, path):
         yield
 
 
@@ -197,7 +197,7 @@ def test_a_count_from_the_log_is_a_read_of_all_rows(delta: SparkSession, other: 
 def test_write_skew_is_caught(delta: SparkSession, other: SparkSession, path: str) -> None:
     """Each of two transactions reads the row that the other changes."""
     table = made(delta, path, "vectors", SERIALIZABLE)
-    with failing(ConcurrentAppendException, delta, path):
+    with failing(ConcurrentAppendException, delta, path, match="a query of the transaction"):
         assert delta.sql(f"SELECT v FROM {table} WHERE id = 1").collect()[0].v == 10
         delta.sql(f"UPDATE {table} SET v = 0 WHERE id = 2")
         with transaction(other, path):
@@ -228,7 +228,8 @@ def test_a_lost_update_of_either_statement_is_a_conflict(delta: SparkSession, ot
     table = made(delta, path)
     conflicts = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
     for row in (1, 2):
-        with failing(conflicts, delta, path):
+        number = f"conflicts with statement {row} of the transaction, UPDATE"
+        with failing(conflicts, delta, path, match=number):
             delta.sql(f"UPDATE {table} SET v = v + 1 WHERE id = 1")
             delta.sql(f"UPDATE {table} SET v = v + 1 WHERE id = 2")
             other.sql(f"UPDATE {table} SET v = 500 WHERE id = {row}")

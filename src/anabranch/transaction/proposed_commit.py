@@ -108,6 +108,9 @@ class ProposedCommit:
     version: the properties that it sets, and `comment` where it sets the table's. None for a statement that replaces
     the whole description, as REPLACE and RESTORE do."""
 
+    statements: tuple[ProposedCommit, ...] = ()
+    """For a transaction of several statements: what each of them reads and deletes, for the message of a conflict."""
+
     def __post_init__(self) -> None:
         assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"
 

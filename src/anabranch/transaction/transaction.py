@@ -148,6 +148,7 @@ class Transaction:
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
+        statements: Sequence[ProposedCommit] = (),
     ) -> ProposedCommit:
         """The commit that `actions` would make. The commit loop adds `commitInfo`, row ids and timestamps."""
         return ProposedCommit(
@@ -164,6 +165,7 @@ class Transaction:
             describe_rows=self.describe_rows,
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
+            statements=tuple(statements),
         )
 
     def commit(
@@ -175,6 +177,7 @@ class Transaction:
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
+        statements: Sequence[ProposedCommit] = (),
     ) -> CommittedVersion:
         """Commit `actions` as the next version, after all commits that landed first.
 
@@ -182,7 +185,7 @@ class Transaction:
         so they can also be hidden after winners that changed other rows of the same files. A file that is removed and
         not named counts as rewritten, and then no winner may have changed it. `conflicts_with` is called for every
         winner; a text that it returns is a conflict. With `edited_properties` the metadata is merged with that of
-        winners, where the changes commute.
+        winners, where the changes commute. `statements` are those of which the commit is the net change.
 
         Raises the exceptions of `errors.commits`, among them the conflicts with winners that make this commit wrong.
         After any of them nothing of the commit is in the table, except after `CommitFateUnknownError`.
@@ -194,6 +197,7 @@ class Transaction:
             tags=tags,
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
+            statements=statements,
         )
         committed = self._committed(proposal)
         assert committed is not None, "only bins can be left out"

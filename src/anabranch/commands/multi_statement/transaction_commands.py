@@ -158,6 +158,7 @@ def _commit(table: TableRef, changed: TableInTransaction, attempt: Attempt) -> C
     return transaction.commit(
         actions,
         deleted_rows=net.named_rows,
+        statements=[statement.on_base for statement in statements],
         metrics={**_metrics(net, statements, change_files), **attempt.metrics()},
         tags={**combined_tags(statements, ROWS_KEPT_TAG), **attempt.tags()},
     )

@@ -31,7 +31,7 @@ from anabranch.snapshot.reconciliation import FileReconciler
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.conflicts.latest_state import LiveFileIndex
 from anabranch.transaction.proposed_commit import ProposedCommit
-from anabranch.transaction.read_set import FileKey, Scan
+from anabranch.transaction.read_set import FileKey, ReadSet, Scan
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,6 +122,21 @@ def _later(ours: Mapping[str, SetTransaction], before: Mapping[str, SetTransacti
         for app_id, progress in ours.items()
         if app_id not in before or before[app_id].version <= progress.version
     }
+
+
+def on_base(proposal: ProposedCommit, reads: ReadSet, net: NetChanges, base: Snapshot) -> ProposedCommit:
+    """What one statement reads and deletes of the base, as far as other commits can contradict it.
+
+    `net` are the net changes with it. The proposal is for finding conflicts, and is never committed.
+    """
+    in_base = {key[0]: key for key in net.base_files.find(remove.path for remove in proposal.removes)}
+    return dataclasses.replace(
+        proposal,
+        read_version=base.version,
+        reads=reads,
+        actions=tuple(net.removes[key] for key in in_base.values()),
+        deleted_rows={in_base[path]: rows for (path, _), rows in proposal.deleted_rows.items() if path in in_base},
+    )
 
 
 def with_changes(snapshot: Snapshot, proposal: ProposedCommit, *, version: int) -> Snapshot:

@@ -24,6 +24,7 @@ from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.multi_statement.net_changes import (
     NetChanges,
     changes_only_marks,
+    on_base,
     scan_of_base,
     with_changes,
 )
@@ -56,6 +57,8 @@ class ExecutedStatement:
     proposal: ProposedCommit
     read: Snapshot
     """The table before it."""
+    on_base: ProposedCommit
+    """What it reads and deletes of the version that the transaction began with."""
 
     @property
     def change_files(self) -> tuple[AddCDCFile, ...]:
@@ -137,19 +140,23 @@ class TableInTransaction:
         with self._lock:
             state = self._states[-1]
             self._check(proposal, read)
+            num_scans = len(self._scans)
             self.keep_reads(proposal.reads, read)
+            reads = ReadSet(scans=tuple(self._scans[num_scans:]))
+            net = state.net.after(proposal)
             statement = ExecutedStatement(
                 operation=proposal.operation.name,
                 parameters=proposal.operation.encoded_parameters(),
                 metrics=encoded_metrics(proposal.metrics),
                 proposal=proposal,
                 read=state.snapshot,
+                on_base=on_base(proposal, reads, net, self.base),
             )
             version = next(_uncommitted_versions)
             self._states.append(
                 _State(
                     snapshot=with_changes(state.snapshot, proposal, version=version),
-                    net=state.net.after(proposal),
+                    net=net,
                     statements=(*state.statements, statement),
                 )
             )
