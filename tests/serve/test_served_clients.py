@@ -18,10 +18,13 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 
+import anabranch
 from anabranch.errors.base import DeltaError
 from anabranch.errors.constraints import CheckConstraintViolationError
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.errors.tables import PathExistsError
+from anabranch.table_transactions import TableTransaction, transact
+from anabranch.tables import DeltaTable
 from serve.served import (
     Client,
     ConnectClient,
@@ -91,6 +94,52 @@ def test_statements(by: Client, table: str) -> None:
     assert [row[4] for row in history] == ["OPTIMIZE", "MERGE", "DELETE", "UPDATE", "WRITE", "CREATE TABLE"]
     assert by.rows(f"DESCRIBE DETAIL {table}")[0][0] == "delta"
     assert all_rows(by, table) == [(1, "z"), (2, "m"), (5, "m")]
+
+
+def test_a_transaction_is_that_of_its_client(server: Served, by: Client, table: str) -> None:
+    """Nothing of it is seen by others before the commit, and nothing is left of a client that has gone."""
+    by.rows(f"BEGIN TRANSACTION ON {table}")
+    by.rows(f"DELETE FROM {table} WHERE id = 1")
+    by.rows(f"UPDATE {table} SET v = 'z' WHERE id = 2")
+    # Not all rows, which would be read by the transaction.
+    assert by.rows(f"SELECT * FROM {table} WHERE id < 3") == [(2, "z")]
+    with client(server, "connect") as other:
+        assert len(all_rows(other, table)) == 3
+        other.rows(f"UPDATE {table} SET v = 'y' WHERE id = 3")
+        assert by.rows("COMMIT") == [(3,)]
+        assert all_rows(other, table) == all_rows(by, table) == [(2, "z"), (3, "y")]
+    for protocol in ("connect", "jdbc"):
+        with client(server, protocol) as leaving:
+            leaving.rows("BEGIN TRANSACTION")
+            leaving.rows(f"DELETE FROM {table}")
+            assert all_rows(leaving, table) == []
+    assert all_rows(by, table) == [(2, "z"), (3, "y")]
+    history = by.rows(f"DESCRIBE HISTORY {table}")
+    assert [row[4] for row in history] == ["TRANSACTION", "UPDATE", "WRITE", "CREATE TABLE"]
+
+
+def test_a_transaction_of_python_by_connect(server: Served) -> None:
+    table = f"t_{uuid.uuid4().hex[:8]}"
+    with client(server, "connect") as owner, client(server, "jdbc") as other:
+        assert isinstance(owner, ConnectClient)
+        # For errors of our classes, after which the function is called again.
+        anabranch.enable(owner.session)
+        owner.rows(f"CREATE TABLE {table} USING delta AS SELECT id, 0 AS v FROM range(3)")
+        calls = []
+
+        def work(begun: TableTransaction) -> int:
+            calls.append(begun)
+            frame = owner.session.table(table).where("id = 1")
+            owner.rows(f"UPDATE {table} SET v = v + 1 WHERE id = 1")
+            DeltaTable.forName(owner.session, table).delete("id = 2")
+            if len(calls) == 1:
+                other.rows(f"UPDATE {table} SET v = 10 WHERE id = 1")
+            return int(frame.collect()[0].v)
+
+        assert transact(owner.session, table, work) == 11
+        assert len(calls) == 2
+        assert all_rows(other, table) == [(0, 0), (1, 11)]
+        owner.rows(f"DROP TABLE {table}")
 
 
 def test_types_arrive(by: Client, table: str) -> None:

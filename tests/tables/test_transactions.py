@@ -49,7 +49,11 @@ def ended(delta: SparkSession) -> Iterator[None]:
 
 @contextlib.contextmanager
 def failing(
-    error: type[BaseException] | tuple[type[BaseException], ...], spark: SparkSession, path: str, *, match: str = ""
+    error: type[BaseException] | tuple[type[BaseException], ...],
+    spark: SparkSession,
+    path: str,
+    *,
+    match: str | None = None,
 ) -> Iterator[None]:
     """A transaction that must end with this exception, in its block or at its commit."""
     with pytest.raises(error, match=match), transaction(spark, path):
