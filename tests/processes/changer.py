@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.cli.demo.demo_flights import small_session
 from anabranch.exceptions import DeltaConcurrentModificationException
+from anabranch.table_transactions import TableTransaction, transact
 from anabranch.tables import DeltaTable
 
 Work = Callable[[SparkSession, DeltaTable, random.Random, int, int], None]
@@ -49,7 +50,57 @@ def upsert(spark: SparkSession, table: DeltaTable, chance: random.Random, writer
     merge.whenMatchedUpdate(set={"n": "t.n + s.n"}).whenNotMatchedInsertAll().execute()
 
 
-WORK: dict[str, Work] = {work.__name__: work for work in (shift_own_rows, transfer, count_up, upsert)}
+def transfer_by_queries(
+    spark: SparkSession, table: DeltaTable, chance: random.Random, writer: int, number: int
+) -> None:
+    """Move an amount between two accounts, by two statements with amounts that queries have read."""
+    first, second = chance.sample(range(10), 2)
+    amount, name = chance.randrange(1, 20), _name(table)
+
+    def work(_: TableTransaction) -> None:
+        for account, moved in ((first, -amount), (second, amount)):
+            before = spark.sql(f"SELECT n FROM {name} WHERE id = {account}").collect()[0].n
+            spark.sql(f"UPDATE {name} SET n = {before + moved} WHERE id = {account}")
+
+    _in_transaction(spark, table, work)
+
+
+def withdraw(spark: SparkSession, table: DeltaTable, chance: random.Random, writer: int, number: int) -> None:
+    """Take from one of two accounts as long as both together have enough, which each withdrawal reads."""
+    pair, name = 2 * chance.randrange(3), _name(table)
+
+    def work(_: TableTransaction) -> None:
+        total = spark.sql(f"SELECT sum(n) AS total FROM {name} WHERE id IN ({pair}, {pair + 1})").collect()[0].total
+        if total >= 40:
+            spark.sql(f"UPDATE {name} SET n = n - 40 WHERE id = {pair + chance.randrange(2)}")
+
+    _in_transaction(spark, table, work)
+
+
+def close_and_open(spark: SparkSession, table: DeltaTable, chance: random.Random, writer: int, number: int) -> None:
+    """Close the open version of one of the writer's own keys, and open the next: `n` is its number, or minus that."""
+    key, name = writer * 100 + chance.randrange(5), _name(table)
+
+    def work(_: TableTransaction) -> None:
+        newest = spark.sql(f"SELECT max(abs(n)) AS newest FROM {name} WHERE id = {key}").collect()[0].newest
+        spark.sql(f"UPDATE {name} SET n = -n WHERE id = {key} AND n > 0")
+        spark.sql(f"INSERT INTO {name} VALUES ({key}, {newest + 1})")
+
+    _in_transaction(spark, table, work)
+
+
+def _in_transaction(spark: SparkSession, table: DeltaTable, work: Callable[[TableTransaction], None]) -> None:
+    retries = int(str(spark.conf.get("spark.anabranch.conflictRetries")))
+    transact(spark, table.detail().collect()[0].location.removeprefix("file:"), work, conflict_retries=retries)
+
+
+def _name(table: DeltaTable) -> str:
+    return f"delta.`{table.detail().collect()[0].location.removeprefix('file:')}`"
+
+
+STATEMENTS = (shift_own_rows, transfer, count_up, upsert)
+TRANSACTIONS = (transfer_by_queries, withdraw, close_and_open)
+WORK: dict[str, Work] = {work.__name__: work for work in (*STATEMENTS, *TRANSACTIONS)}
 
 
 def main() -> None:

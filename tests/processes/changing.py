@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from anabranch.tables import DeltaTable
 from interop.readers import READERS
 
-WRITERS = 5
+WRITERS = int(os.environ.get("ANABRANCH_CHANGERS", "5"))
 CHANGER = Path(__file__).with_name("changer.py")
 
 

@@ -1,8 +1,9 @@
-"""Eight processes, each with a Spark session of its own, change the rows of one table."""
+"""Some processes, each with a Spark session of its own, change the rows of one table."""
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,4 +90,63 @@ def test_upserts_of_the_same_keys(native: SparkSession, changers: Changers, tmp_
     answers = changers.end()
     assert [answer["conflicts"] for answer in answers] == [[]] * WRITERS
     assert sum(seen_by_all(path).values()) == WRITERS * 2 * 3
+    assert lint(LocalStore(path)) == []
+
+
+ROUNDS = int(os.environ.get("ANABRANCH_TRANSACTION_ROUNDS", "2"))
+"""Transactions of each process."""
+
+
+def values_at_versions(native: SparkSession, path: str) -> list[dict[int, list[int]]]:
+    """`n` by id, at every version there is."""
+    last = DeltaTable.forPath(native, path).history(1).collect()[0].version
+    frames = [
+        native.read.format("delta").option("versionAsOf", version).load(path).withColumn("version", F.lit(version))
+        for version in range(last + 1)
+    ]
+    found: list[dict[int, list[int]]] = [{} for _ in frames]
+    for row in functools.reduce(DataFrame.unionAll, frames).collect():
+        found[row.version].setdefault(row.id, []).append(row.n)
+    return found
+
+
+def test_transfers_by_transactions(native: SparkSession, changers: Changers, tmp_path: Path) -> None:
+    """Amounts are read by queries and written by two statements: half of a transfer is in no version."""
+    path = str(tmp_path / "t")
+    make(native, path, 10, 500)
+    changers.begin("transfer_by_queries", path, count=ROUNDS, retries=50)
+    answers = changers.end()
+    assert [answer["conflicts"] for answer in answers] == [[]] * WRITERS
+    assert sums(native, path) == {(10, 5000)}
+    operations = [row.operation for row in DeltaTable.forPath(native, path).history().collect()]
+    assert operations == [*["TRANSACTION"] * WRITERS * ROUNDS, "WRITE"]
+    assert sum(seen_by_all(path).values()) == 5000
+    assert lint(LocalStore(path)) == []
+
+
+def test_write_skew_of_withdrawals(native: SparkSession, changers: Changers, tmp_path: Path) -> None:
+    """Of two withdrawals from different accounts of a pair, which both have read, only one may count on the other's."""
+    path = str(tmp_path / "t")
+    make(native, path, 6, 30)
+    native.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.isolationLevel' = 'Serializable')")
+    changers.begin("withdraw", path, count=ROUNDS, retries=50)
+    assert [answer["conflicts"] for answer in changers.end()] == [[]] * WRITERS
+    for version in values_at_versions(native, path):
+        assert [sum(version[pair] + version[pair + 1]) >= 0 for pair in (0, 2, 4)] == [True] * 3
+
+
+def test_versions_of_a_dimension_beside_writers_of_other_keys(
+    native: SparkSession, changers: Changers, tmp_path: Path
+) -> None:
+    """SCD type 2: each version of the table has one open version of each key, and no transaction is refused."""
+    path = str(tmp_path / "t")
+    table = make(native, path, WRITERS * 100, 1)
+    changers.begin("close_and_open", path, count=ROUNDS)
+    for _ in range(3):
+        table.optimize().executeCompaction()
+    answers = changers.end()
+    assert [answer["conflicts"] for answer in answers] == [[]] * WRITERS
+    for version in values_at_versions(native, path):
+        assert all(sum(n > 0 for n in values) == 1 for values in version.values())
+        assert all(sorted(map(abs, values)) == list(range(1, len(values) + 1)) for values in version.values())
     assert lint(LocalStore(path)) == []
