@@ -91,10 +91,10 @@ def feed_or_stream(table: TableRef, options: Mapping[str, str]) -> ChangeFeed:
 def check_feed_of_folder(path: str, partitions: Mapping[str, str | None], schema: Any) -> None:
     """Raises `InvalidOptionError` for changes of a part of a table, or with a schema of the reader's."""
     if partitions:
-        problem = "changes are those of the whole table; give its own path, and filter the rows"
+        problem = "changes are those of the whole table; use the table's own path, and filter the rows"
         raise InvalidOptionError(option="path", value=path, problem=problem)
     if schema is not None:
-        problem = "changes have columns of their own beside the table's; leave the schema out"
+        problem = "changes have more columns than the table; leave the schema out"
         raise InvalidOptionError(option="schema", value=str(schema.simpleString()), problem=problem)
 
 
@@ -138,7 +138,7 @@ def _selection(selected: Any) -> ChangesRequest:
     elif kind == "TimestampRange":
         start, end, bound = selected.startingTimestamp(), selected.endingTimestamp(), _time
     else:
-        problem = "changes are read from a start on: CHANGES FROM VERSION …, or FROM TIMESTAMP …"
+        problem = "name the first version of the changes: CHANGES FROM VERSION …, or FROM TIMESTAMP …"
         raise InvalidOptionError(option="startingVersion", value="none", problem=problem)
     first = bound(start, 0 if selected.startingBoundInclusive() else 1)
     last = bound(end.get(), 0 if selected.endingBoundInclusive() else -1) if end.isPresent() else None
