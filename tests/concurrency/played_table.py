@@ -20,7 +20,7 @@ from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.commit.after_commit import AfterCommit
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.read_set import EvaluateRows, RowsOfFile
-from anabranch.transaction.rows.row_access import StoredVectors
+from anabranch.transaction.rows.deletion_vector_actions import StoredVectors
 from anabranch.transaction.rows.row_ids import NO_ROW_IDS, with_row_ids
 from concurrency.conditions import Condition, Row
 from concurrency.finding import finding

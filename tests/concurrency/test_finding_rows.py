@@ -11,7 +11,7 @@ import pytest
 from pyroaring import BitMap64
 
 from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.row_access import RowPositions, checked_positions
+from anabranch.transaction.rows.located_rows import RowPositions, checked_positions
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS, run
 from concurrency.judges import violations

@@ -12,8 +12,7 @@ from anabranch.errors.commits import RowsNotLiveError
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import hide_rows
-from anabranch.transaction.rows.row_access import StoredVectors
+from anabranch.transaction.rows.deletion_vector_actions import StoredVectors, hide_rows
 from transaction.table_on_memory import add
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.spark.rows.task_count import Size, kept_if_small, size_of
+from anabranch.spark.rows.cached_rows import Size, kept_if_small, size_of
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.environment import StorageError
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.transaction.rows.row_access import StoredVectors
+from anabranch.transaction.rows.deletion_vector_actions import StoredVectors
 from storage.faults import FaultyStore, PutFault
 from transaction.table_on_memory import add
 

@@ -28,7 +28,6 @@ class Driver:
         """Our classes."""
         self._sessions = sessions
         self._lock = threading.Lock()
-        DeltaSession.refresh_cached = _refresh_cached
 
     def spark(self, session: Any) -> SparkSession:
         """The session of PySpark for a session of the JVM."""
@@ -97,10 +96,6 @@ class Driver:
             return self.seq([])
         collected: Any = frame._jdf.collectAsList()
         return self._classes.CollectionConverters.asScala(collected).toSeq()
-
-
-def _refresh_cached(spark: SparkSession, root: str) -> None:
-    spark._jvm.delta.Cached.refresh(spark._jsparkSession, root)  # type: ignore[union-attr]
 
 
 def joined(parts: Iterable[str]) -> str:

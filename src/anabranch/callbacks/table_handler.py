@@ -5,22 +5,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import threading
-import uuid
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.callbacks.changes_from import changes_from
+from anabranch.callbacks.change_feeds import (
+    ChangeFeed,
+    KeptFeeds,
+    check_feed_of_folder,
+    feed_of_changelog,
+    feed_or_stream,
+    selected_feed,
+)
 from anabranch.callbacks.driver import Driver, joined, time_of_micros
-from anabranch.change_feed.feed_columns import feed_schema
 from anabranch.commands.definition.clustering import clustering_shown
 from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_time_travel
-from anabranch.commands.read.read_changes import ChangesRequest, changes_request, read_changes, reads_changes
+from anabranch.commands.read.read_changes import reads_changes
 from anabranch.commands.read.read_table import (
     FolderTable,
     check_declared,
@@ -35,10 +37,9 @@ from anabranch.errors.arguments import (
     InvalidOptionError,
     PartialTargetError,
 )
-from anabranch.errors.base import DeltaError
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.errors.tables import NotADeltaTableError, PathNotFoundError
-from anabranch.schema.merging import visible_schema, visible_schema_json
+from anabranch.schema.merging import visible_schema_json
 from anabranch.schema.paths import same_type
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes
@@ -51,11 +52,9 @@ from anabranch.sql.own.quoted_versions import with_versions_quoted
 PARTITION_OPTION = "anabranch.partition"
 """For a path that ends in folders of partitions: their columns and values, as JSON."""
 FEED_OPTION = "anabranch.changes"
-"""For a table of changes: the key of its rows in `TableHandler`."""
+"""For a table of changes: the key of its rows in `KeptFeeds`."""
 TRANSACTION_OPTION = "anabranch.transaction"
 """For a table that was looked up in a transaction of several statements: its key."""
-FEEDS_KEPT_MAX = 64
-"""Few are enough: Spark reads the rows of a table of changes right after it has looked up the columns."""
 _STORAGE = ("fs.", "dfs.")
 
 
@@ -131,8 +130,7 @@ class TableHandler:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._feeds: OrderedDict[str, DataFrame | DeltaError] = OrderedDict()
-        self._lock = threading.Lock()
+        self._feeds = KeptFeeds()
 
     quote_versions = staticmethod(with_versions_quoted)
 
@@ -182,13 +180,8 @@ class TableHandler:
                 return None
             raise _no_table(found.table)
         if reads_changes(values):
-            if found.partitions:
-                problem = "changes are those of the whole table; give its own path, and filter the rows"
-                raise InvalidOptionError(option="path", value=lower["path"], problem=problem)
-            if schema is not None:
-                problem = "changes have columns of their own beside the table's; leave the schema out"
-                raise InvalidOptionError(option="schema", value=str(schema.simpleString()), problem=problem)
-            return self._feed_or_stream(found.table, values)
+            check_feed_of_folder(lower["path"], found.partitions, schema)
+            return self._table_of_feed(found.table, feed_or_stream(found.table, values), entry=None)
         return self._found(found, {key: value for key, value in values.items() if key.startswith(_STORAGE)})
 
     def check_declared_schema(self, session: Any, table: Any, declared: str) -> None:
@@ -201,27 +194,18 @@ class TableHandler:
         """The table of changes that the options of a `delta.DeltaTable` select; None if they select none."""
         delta_session = self._driver.session(session)
         table_ref = whole_table_of(self._driver, delta_session, table, statement="readChangeFeed")
-        selection = changes_request(self._driver.java_map(options), table=table_ref.label)
-        return None if selection is None else self._feed(table_ref, selection, entry=table.catalogTable())
+        feed = selected_feed(table_ref, self._driver.java_map(options))
+        return None if feed is None else self._table_of_feed(table_ref, feed, entry=table.catalogTable())
 
     def changes_from(self, session: Any, table: Any, context: Any) -> Any:
         """The table of changes that `CHANGES FROM` selects, by Spark's `ChangelogContext`."""
         table_ref = whole_table_of(self._driver, self._driver.session(session), table, statement="CHANGES FROM")
-        try:
-            frame = changes_from(table_ref, context)
-        except DeltaError as refused:
-            # Raised when the rows are read: Spark would report an error of the catalog as a feature that it lacks.
-            return self._refused_feed(table_ref, refused)
-        return self._table_of_feed(table_ref, frame, frame.schema, entry=table.catalogTable())
+        return self._table_of_feed(table_ref, feed_of_changelog(table_ref, context), entry=table.catalogTable())
 
     def rows_of_changes(self, session: Any, table: Any) -> Any:
         """The plan of the rows of a table of changes."""
         facts = facts_of(self._driver, self._driver.session(session), table)
-        with self._lock:
-            rows = self._feeds[facts.options[FEED_OPTION]]
-        if isinstance(rows, DeltaError):
-            raise rows
-        return rows._jdf.logicalPlan()
+        return self._feeds.rows(facts.options[FEED_OPTION])._jdf.logicalPlan()
 
     def _found(self, found: FolderTable, storage: Mapping[str, str] | None = None) -> Any:
         options = {**(storage or {}), **_partition_options(found.partitions)}
@@ -247,35 +231,9 @@ class TableHandler:
             entry=entry,
         )
 
-    def _feed_or_stream(self, table: TableRef, options: Mapping[str, str]) -> Any:
-        """The table of changes of a folder, for a batch read or a stream, which cannot be distinguished yet.
-
-        A stream needs no start, so errors in the options are raised when rows are read; a stream never reads these.
-        """
-        try:
-            selection = changes_request(options, table=table.label)
-            assert selection is not None
-            return self._feed(table, selection, entry=None)
-        except DeltaError as refused:
-            return self._refused_feed(table, refused)
-
-    def _refused_feed(self, table: TableRef, refused: DeltaError) -> Any:
-        snapshot = table.latest()
-        schema = feed_schema(snapshot.schema, snapshot.column_mapping_mode, table=table.label)
-        return self._table_of_feed(table, refused, visible_schema(schema), entry=None)
-
-    def _feed(self, table: TableRef, selection: ChangesRequest, *, entry: Any) -> Any:
-        frame = read_changes(table, selection)
-        return self._table_of_feed(table, frame, frame.schema, entry=entry)
-
-    def _table_of_feed(self, table: TableRef, rows: DataFrame | DeltaError, schema: StructType, *, entry: Any) -> Any:
-        key = uuid.uuid4().hex
-        with self._lock:
-            self._feeds[key] = rows
-            while len(self._feeds) > FEEDS_KEPT_MAX:
-                self._feeds.popitem(last=False)
-        options = {FEED_OPTION: key}
-        return self._table(table, schema.json(), table.latest(), version=None, options=options, entry=entry)
+    def _table_of_feed(self, table: TableRef, feed: ChangeFeed, *, entry: Any) -> Any:
+        options = {FEED_OPTION: self._feeds.keep(feed)}
+        return self._table(table, feed.schema.json(), table.latest(), version=None, options=options, entry=entry)
 
     def _table(
         self,

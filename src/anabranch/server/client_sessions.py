@@ -11,7 +11,7 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 
-from anabranch.spark.session.delta_session import SESSIONS_KEPT_MAX, DeltaSession
+from anabranch.spark.session.delta_session import SESSION_RULES, SESSIONS_KEPT_MAX, DeltaSession
 
 logger = logging.getLogger("anabranch.server")
 
@@ -33,14 +33,14 @@ class ClientSessions:
         self._thread = threading.Thread(target=self._watch, name="anabranch-client-sessions", daemon=True)
 
     def begin(self) -> None:
-        DeltaSession.kept_max = KEPT_MAX
+        SESSION_RULES.kept_max = KEPT_MAX
         self._thread.start()
 
     def end(self) -> None:
         """Stop polling, and release what is kept for all sessions."""
         self._stopping.set()
         self._thread.join()
-        DeltaSession.kept_max = SESSIONS_KEPT_MAX
+        SESSION_RULES.kept_max = SESSIONS_KEPT_MAX
         DeltaSession.release(self._seen | self._ended)
 
     def poll(self) -> None:

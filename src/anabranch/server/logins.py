@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.environment import ExtensionNotLoadedError
 from anabranch.server.java_classes import PACKAGE, server_classes
-from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import SESSION_RULES
 
 logger = logging.getLogger("anabranch.server")
 
@@ -125,12 +125,12 @@ def watch_sessions(spark: SparkSession, server: Any, *, has_logins: bool) -> Non
     """Check the settings that clients send with a connection to Spark's JDBC `server`, and record who logged in."""
     sessions: Any = server_classes(spark).JdbcSessions
     sessions.begin(server, spark._jsparkSession, has_logins)
-    DeltaSession.login_of = lambda session: sessions.userOf(session._jsparkSession)
+    SESSION_RULES.login_of = lambda session: sessions.userOf(session._jsparkSession)
 
 
 def forget_sessions() -> None:
     """Forget who logged in."""
-    DeltaSession.login_of = None
+    SESSION_RULES.login_of = None
 
 
 def _is_hash(text: str) -> bool:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from anabranch.server.driver_session import METASTORE
 from anabranch.server.java_classes import PACKAGE, server_classes
 from anabranch.spark.native.native_write import SCRATCH_PREFIX
-from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import SESSION_RULES
 
 _INTERCEPTORS = "spark.connect.grpc.interceptor.classes"
 _COMPRESSED_FROM = "spark.connect.session.planCompression.threshold"
@@ -38,12 +38,12 @@ def restrict_to_warehouse(spark: SparkSession) -> None:
             for key, value in options.items():
                 guard.checkOption(key, value)
 
-    DeltaSession.check_path = check
+    SESSION_RULES.check_path = check
 
 
 def lift_restriction(spark: SparkSession) -> None:
     """Let clients reach files outside the warehouse again."""
-    DeltaSession.check_path = None
+    SESSION_RULES.check_path = None
     server_classes(spark).WarehouseGuard.end()
 
 

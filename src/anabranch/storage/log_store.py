@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
-from anabranch.errors.environment import FileTooLargeError
 from anabranch.storage.file_tree import Deletion, Enters
 
 
@@ -116,31 +114,3 @@ class LogStore(Protocol):
 
         Raises `StorageError`.
         """
-
-
-# Files that are too large for their purpose.
-
-
-def check_size(size_bytes: int, size_max: int | None, *, root: str, path: str) -> None:
-    """Raises `FileTooLargeError` for a file of more than `size_max` bytes."""
-    if size_max is not None and size_bytes > size_max:
-        raise FileTooLargeError(root=root, path=path, size_bytes=size_bytes, size_max=size_max)
-
-
-# Keeping secrets out of messages.
-
-
-_LENGTH_MAX = 1000
-
-
-def redact(text: str, *, secrets: Iterable[str] = ()) -> str:
-    """The first line of `text`, and code and message of an XML reply, without query strings and `secrets`."""
-    summary = text.partition("\n")[0].partition("<?xml")[0].rstrip(" :")
-    matches = [re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("Code", "Message")]
-    if any(matches):
-        summary = f"{summary}: {', '.join(match[1] for match in matches if match)}"
-    # Azure's signatures are in the query string.
-    summary = re.sub(r"\?[^\s\"'<>]+", "?…", summary)
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        summary = summary.replace(secret, "…")
-    return summary[:_LENGTH_MAX]

@@ -11,11 +11,12 @@ import pyarrow as pa
 from anabranch.clock import Clock, SystemClock
 from anabranch.errors.environment import FileMissingError, StorageError
 from anabranch.storage.file_tree import Deletion, Enters, delete_one_by_one, pages_of
-from anabranch.storage.log_store import PutOutcome, StoredFile, check_size
-from anabranch.storage.storage_paths import (
+from anabranch.storage.log_store import PutOutcome, StoredFile
+from anabranch.storage.store_rules import (
     check_directory_path,
     check_file_path,
     check_file_paths,
+    check_size,
     join_path,
     sort_key,
     split_path,

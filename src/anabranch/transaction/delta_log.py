@@ -21,7 +21,8 @@ from anabranch.transaction.conflicts.conflict_context import CanMatch, can_match
 from anabranch.transaction.conflicts.latest_state import latest_state_at
 from anabranch.transaction.proposed_commit import Operation, ProposedCommit
 from anabranch.transaction.read_set import DescribeRows
-from anabranch.transaction.rows.row_access import FindRows, StoredVectors
+from anabranch.transaction.rows.deletion_vector_actions import StoredVectors
+from anabranch.transaction.rows.located_rows import FindRows
 from anabranch.transaction.transaction import MultiStatementTransaction, Transaction
 
 ENGINE_INFO = f"anabranch/{__version__}"

@@ -33,7 +33,7 @@ from anabranch.transaction.read_set import (
     ReadSet,
     Scan,
 )
-from anabranch.transaction.rows.row_access import Vectors
+from anabranch.transaction.rows.deletion_vector_actions import Vectors
 
 
 class MultiStatementTransaction(Interface):

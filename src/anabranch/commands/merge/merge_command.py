@@ -20,7 +20,6 @@ from anabranch.commands.dml.statement import (
     run_statement,
 )
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
-from anabranch.commands.materialized_source import materialize
 from anabranch.commands.merge.merge_plan import MergePlan, plan_merge
 from anabranch.commands.merge.merge_rows import MergeRun, mark_rows, record_rows
 from anabranch.commands.merge.merge_source import measure
@@ -32,6 +31,7 @@ from anabranch.protocol.features import check_writable
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved
 from anabranch.spark.native.plan_reading import versions_read
+from anabranch.spark.rows.cached_rows import materialize
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
@@ -65,7 +65,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
     with _unknown_columns_named(table), released_on_failure() as cached:
         with watch.measured("materializeSourceTimeMs"):
             source = materialize(statement.source, counts=False)
-        cached.extend(source.cached)
+        cached.append(source)
         plan = begin_at_version_read(table, first, lambda snapshot: _plan(table, snapshot, statement, source.frame))
         transaction, target = _begin(plan)
         _record_other_reads(transaction, plan, source_versions)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NumericType, StringType
 
 from anabranch.spark.conditions.join_conditions import JoinKey
-from anabranch.spark.rows.task_count import Size, in_few_tasks, size_of
+from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
 
 VALUES_MAX = 100
 """Up to so many rows of a source partition the single values of a key are collected, not only its bounds."""

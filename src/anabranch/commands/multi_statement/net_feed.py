@@ -17,7 +17,7 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote
 from anabranch.transaction.multi_statement.open_transaction import ExecutedStatement, TableInTransaction
 from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.row_access import StoredVectors
+from anabranch.transaction.rows.deletion_vector_actions import StoredVectors
 
 _KEY, _NUMBER = "__anabranch_row", "__anabranch_number"
 

@@ -13,7 +13,7 @@ from anabranch.spark.native.plan_reading import reads_of_query
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.transaction.multi_statement.open_transaction import open_transaction
 from anabranch.transaction.read_set import WHOLE_TABLE
-from anabranch.transaction.rows.row_access import StoredVectors
+from anabranch.transaction.rows.deletion_vector_actions import StoredVectors
 
 
 def record_reads(session: DeltaSession, key: str, plan: Any) -> None:

@@ -36,7 +36,7 @@ from anabranch.protocol.features import check_writable
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.file_listing import file_root
-from anabranch.storage.storage_paths import TEMPORARY_PREFIX
+from anabranch.storage.store_rules import TEMPORARY_PREFIX
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation

@@ -20,7 +20,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.storage.file_tree import TREE_SCHEMA
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.storage_paths import split_path
+from anabranch.storage.store_rules import split_path
 
 INDEX_PREFIX = "_delta_index"
 ICEBERG_DIRECTORY = "metadata"

@@ -12,8 +12,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.commands.dml.statement import release
-from anabranch.commands.materialized_source import materialize
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import MatchCondition, ReplacedRows, SaveMode, WriteOptions
 from anabranch.errors.dml import (
@@ -28,7 +26,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
 from anabranch.spark.conditions.user_condition import empty_frame
 from anabranch.spark.native.plan_reading import versions_read
-from anabranch.spark.rows.cached_rows import CachedRows
+from anabranch.spark.rows.cached_rows import CachedRows, materialize
 
 _OLD, _NEW = "__anabranch_old", "__anabranch_new"
 
@@ -62,11 +60,11 @@ class ReplacingWrite:
 
     rows: DataFrame
     options: WriteOptions
-    cached: tuple[CachedRows, ...]
+    cached: CachedRows
 
     def close(self) -> None:
         """Release the cached rows."""
-        release(self.cached)
+        self.cached.release()
 
 
 def replacing(
@@ -92,7 +90,7 @@ def replacing(
         _check_columns(how, table.label, table.latest().schema.fieldNames())
         replaced = _replaced_using(how, view_of(named), versions)
     resolved = dataclasses.replace(options, replaced=replaced, dynamic_partition_overwrite=False)
-    return ReplacingWrite(rows=named, options=resolved, cached=source.cached)
+    return ReplacingWrite(rows=named, options=resolved, cached=source)
 
 
 def _replaced_on(how: ReplaceOn, rows: DataFrame, view_of: ViewOf, versions: frozenset[int]) -> ReplacedRows:

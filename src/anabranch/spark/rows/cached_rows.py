@@ -1,14 +1,51 @@
-"""Rows that a statement computes once and uses several times."""
+"""Rows that a statement computes once and uses several times, and how many tasks compute few of them.
+
+A shuffle between two tasks takes longer than to read a few megabytes in one, so small frames are computed in one, or
+kept by the driver.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from anabranch.spark.rows.task_count import kept_if_small
+from anabranch.spark.conditions.repeatable_rows import is_repeatable
+
+
+class Size(enum.IntEnum):
+    """What it takes to compute a frame, numbered as in `SmallPlans.java`."""
+
+    LARGE = 0
+    """As many tasks as there are."""
+    SMALL = 1
+    """One task: it reads little, by cheap operators."""
+    LOCAL = 2
+    """No job: the driver has the rows."""
+
+
+def size_of(frame: DataFrame) -> Size:
+    """What it takes to compute the frame."""
+    jvm: Any = frame.sparkSession._jvm
+    return Size(jvm.delta.SmallPlans.kind(frame._jdf))
+
+
+def in_few_tasks(frame: DataFrame, size: Size) -> DataFrame:
+    """The frame, which is of that size; in one partition if it is small, so that Spark aggregates without a shuffle."""
+    return frame if size is Size.LARGE else frame.coalesce(1)
+
+
+def kept_if_small(frame: DataFrame) -> DataFrame | None:
+    """The rows of a small frame, computed now and kept by the driver; None for others, and for many rows.
+
+    The result is of `Size.LOCAL`, and has the columns of the frame: Columns taken from that one name them, too.
+    """
+    jvm: Any = frame.sparkSession._jvm
+    kept = jvm.delta.SmallPlans.kept(frame._jdf)
+    return None if kept is None else DataFrame(kept, frame.sparkSession)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +84,21 @@ def in_spark_cache(frame: DataFrame, *, counts: bool = True) -> CachedRows:
     jvm: Any = frame.sparkSession._jvm
     rows = jvm.delta.KeptRows(frame._jdf)
     return CachedRows(frame=DataFrame(rows.rows(), frame.sparkSession), release=lambda: rows.letGo(counts))
+
+
+def materialize(source: DataFrame, *, counts: bool = True) -> CachedRows:
+    """The source of a statement, evaluated once: now if it is small, else by the first job that reads it.
+
+    The rows do not change until they are released. Observations are completed as `in_spark_cache` says.
+    """
+    if source._jdf.storageLevel().isValid():
+        # The user keeps the rows in Spark's cache.
+        return CachedRows(frame=source, release=_nothing)
+    kept = kept_if_small(source)
+    if kept is not None:
+        return CachedRows(frame=kept, release=_nothing)
+    # Rows of a checkpoint are never computed again; the rows of a lost cache would be.
+    return in_spark_cache(source, counts=counts) if is_repeatable(source) else _checkpointed(source)
 
 
 def _checkpointed(frame: DataFrame) -> CachedRows:

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
+from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 
 from anabranch.data_skipping.partition_columns import partition_texts
 from anabranch.errors.protocol import PartitionValueError
-from anabranch.protocol.column_rules import contains_type
 from anabranch.protocol.data_paths import decode_path_column
 from anabranch.protocol.partition_values import parse_column
+from anabranch.schema.paths import contains_type
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,4 @@ def filter_options(schema: StructType) -> dict[str, str]:
     In SQL the two are equal; the dictionary filter of the Parquet library compares their bits, and skips row groups
     whose only zero is the other one. Statistics do no harm: writers must widen them for zeros.
     """
-    return dict(_NO_DICTIONARY_FILTER) if contains_type(schema, _is_floating) else {}
-
-
-def _is_floating(kind: DataType) -> bool:
-    return isinstance(kind, FloatType | DoubleType)
+    return dict(_NO_DICTIONARY_FILTER) if contains_type(schema, (FloatType, DoubleType)) else {}

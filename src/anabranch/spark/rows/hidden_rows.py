@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_vector_size, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.rows.task_count import Size, in_few_tasks, size_of
+from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
 from anabranch.transaction.rows.row_ids import row_count
 
 CHUNK_BITS = 12

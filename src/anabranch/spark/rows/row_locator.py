@@ -44,7 +44,7 @@ from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.row_access import RowPositions
+from anabranch.transaction.rows.located_rows import RowPositions
 from anabranch.transaction.rows.row_ids import row_count
 
 LOGGER = logging.getLogger("anabranch.spark")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import random
@@ -11,7 +12,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -74,19 +75,23 @@ def open_table_of_file(path: str) -> tuple[str, DeltaLog] | None:
     return None if root is None else (root, tables[root])
 
 
+@dataclasses.dataclass(slots=True)
+class SessionRules:
+    """What a driver that serves clients sets for all sessions of its application."""
+
+    check_path: Callable[[SparkSession, str, Mapping[str, str]], None] | None = None
+    """Raises if a session may not use a folder, or a file system with these options."""
+    login_of: Callable[[SparkSession], str | None] | None = None
+    """Returns the name with which the client of a session logged in; None without a login."""
+    kept_max: int = SESSIONS_KEPT_MAX
+    """A driver that serves clients keeps more sessions, and releases them when they end."""
+
+
+SESSION_RULES: Final = SessionRules()
+
+
 class DeltaSession:
     """A Spark session as a Delta table sees it. One per session: `DeltaSession.of(spark)`."""
-
-    refresh_cached: ClassVar[Callable[[SparkSession, str], None] | None] = None
-    """Makes Spark read cached rows of the table in a folder again, after our commits. All sessions of an application
-    share the cache."""
-    check_path: ClassVar[Callable[[SparkSession, str, Mapping[str, str]], None] | None] = None
-    """Raises if a session may not use a folder, or a file system with these options. It is set in a driver that serves
-    clients."""
-    login_of: ClassVar[Callable[[SparkSession], str | None] | None] = None
-    """Returns the name with which the client of a session logged in; None without a login."""
-    kept_max: ClassVar[int] = SESSIONS_KEPT_MAX
-    """A driver that serves clients keeps more, and releases them when the sessions end."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -115,7 +120,7 @@ class DeltaSession:
             _recent[key] = session
             _recent.move_to_end(key)
             session._used = time.monotonic()
-            while len(_recent) > cls.kept_max:
+            while len(_recent) > SESSION_RULES.kept_max:
                 _recent.popitem(last=False)
             return session
 
@@ -255,7 +260,7 @@ class DeltaSession:
     @property
     def user(self) -> str | None:
         """The user of this session's commits: the client's login, else the setting, else the user Spark runs as."""
-        login = None if DeltaSession.login_of is None else DeltaSession.login_of(self.spark)
+        login = None if SESSION_RULES.login_of is None else SESSION_RULES.login_of(self.spark)
         return login or self.setting(USER_SETTING) or self._spark_user
 
     @property
@@ -301,12 +306,10 @@ class DeltaSession:
             logger.warning("%s was not set to %d", LAST_VERSION_SETTING, version, exc_info=True)
 
     def refresh_cached_rows(self, root: str) -> None:
-        """Makes Spark read cached rows of the table again, if the session knows Delta."""
-        refresh = type(self).refresh_cached
-        if refresh is None:
-            return
+        """Makes Spark read cached rows of the table again. All sessions of an application share the cache."""
+        jvm: Any = self.spark._jvm
         try:
-            refresh(self.spark, root)
+            jvm.delta.Cached.refresh(self.spark._jsparkSession, root)
         except Exception:
             logger.warning("Cached rows of %s may be out of date: run REFRESH TABLE", root, exc_info=True)
 
@@ -319,8 +322,8 @@ class DeltaSession:
 
 def _open_root(spark: SparkSession, root: str, options: Mapping[str, str] | None = None) -> LogStore:
     options = options or {}
-    if DeltaSession.check_path is not None:
-        DeltaSession.check_path(spark, root, options)
+    if SESSION_RULES.check_path is not None:
+        SESSION_RULES.check_path(spark, root, options)
     hadoop = HadoopSession(gateway=spark.sparkContext._gateway, configuration=_hadoop_configuration(spark))
     return open_store(root, options, hadoop=hadoop)
 

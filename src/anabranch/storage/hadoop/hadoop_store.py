@@ -24,15 +24,17 @@ from anabranch.errors.environment import (
 )
 from anabranch.storage.file_tree import Deletion, Enters, Entry, delete_one_by_one, pages_of
 from anabranch.storage.hadoop.hadoop_listing import HadoopFile, list_directories
-from anabranch.storage.log_store import PutOutcome, StoredFile, check_size, redact
+from anabranch.storage.log_store import PutOutcome, StoredFile
 from anabranch.storage.ranged_file import open_ranges
-from anabranch.storage.storage_paths import (
+from anabranch.storage.store_rules import (
     TEMPORARY_PREFIX,
     check_directory_path,
     check_file_path,
     check_file_paths,
+    check_size,
     is_temporary,
     join_path,
+    redact,
     sort_key,
     split_path,
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from anabranch.storage.log_store import PutOutcome
-from anabranch.storage.storage_paths import TEMPORARY_PREFIX, is_temporary
+from anabranch.storage.store_rules import TEMPORARY_PREFIX, is_temporary
 
 if sys.platform == "darwin":
     import fcntl

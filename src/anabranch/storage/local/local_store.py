@@ -22,12 +22,13 @@ from anabranch.errors.environment import (
 )
 from anabranch.storage.file_tree import FAILURES_MAX, Deletion, Enters, pages_of
 from anabranch.storage.local import durable_files, local_tree
-from anabranch.storage.log_store import PutOutcome, StoredFile, check_size
-from anabranch.storage.storage_paths import (
+from anabranch.storage.log_store import PutOutcome, StoredFile
+from anabranch.storage.store_rules import (
     TEMPORARY_PREFIX,
     check_directory_path,
     check_file_path,
     check_file_paths,
+    check_size,
     is_temporary,
     join_path,
 )

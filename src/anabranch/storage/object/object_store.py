@@ -23,14 +23,15 @@ from anabranch.errors.environment import (
     StorageError,
 )
 from anabranch.storage.file_tree import Deletion, Enters, Entry, delete_one_by_one, pages_of
-from anabranch.storage.log_store import PutOutcome, StoredFile, check_size
+from anabranch.storage.log_store import PutOutcome, StoredFile
 from anabranch.storage.object import object_tree
 from anabranch.storage.object.conditional_put_probe import ConditionalPutProbe, Creation, ProbeResult
 from anabranch.storage.object.object_options import ObjectStoreOptions
 from anabranch.storage.ranged_file import open_ranges
-from anabranch.storage.storage_paths import (
+from anabranch.storage.store_rules import (
     check_directory_path,
     check_file_path,
+    check_size,
     is_temporary,
     join_path,
     sort_key,

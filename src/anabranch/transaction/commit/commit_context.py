@@ -13,7 +13,8 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.conflicts.conflict_context import CanMatch
 from anabranch.transaction.proposed_commit import Bin
-from anabranch.transaction.rows.row_access import FindRows, Vectors
+from anabranch.transaction.rows.deletion_vector_actions import Vectors
+from anabranch.transaction.rows.located_rows import FindRows
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from anabranch.transaction.conflicts.rebase_report import Reconciliation
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import with_deletion_vectors
-from anabranch.transaction.rows.row_access import checked_positions
+from anabranch.transaction.rows.located_rows import checked_positions
 from anabranch.transaction.rows.row_ids import row_count, visible_row_count_of
 from anabranch.transaction.rows.row_map import Moves, checked_moves
 

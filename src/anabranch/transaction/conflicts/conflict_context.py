@@ -17,7 +17,8 @@ from anabranch.transaction.conflicts.rebase_report import row_texts
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.read_set import DescribeRows, RowsOfFile
-from anabranch.transaction.rows.row_access import FindRows, Vectors
+from anabranch.transaction.rows.deletion_vector_actions import Vectors
+from anabranch.transaction.rows.located_rows import FindRows
 
 CanMatch = Callable[[Snapshot, Predicate, Sequence[AddFile]], FileMask]
 """Returns which of these files may have a row for which the predicate is true, by partition values and statistics.

@@ -11,7 +11,7 @@ from anabranch.protocol.actions import AddFile
 from anabranch.transaction.conflicts.conflict_context import ConflictContext
 from anabranch.transaction.conflicts.traced_files import TracedFile, visible_rows
 from anabranch.transaction.read_set import RowsOfFile, Scan
-from anabranch.transaction.rows.row_access import checked_positions
+from anabranch.transaction.rows.located_rows import checked_positions
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

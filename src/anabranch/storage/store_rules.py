@@ -1,14 +1,16 @@
-"""Rules for paths, the same for all storages."""
+"""Rules that are the same for all storages: for paths, sizes of files, and the texts of their errors."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
-from anabranch.errors.environment import PathOutsideTableError
+from anabranch.errors.environment import FileTooLargeError, PathOutsideTableError
 
 TEMPORARY_PREFIX = ".anabranch-"
 """The prefix of the names of temporary files of puts; no listing has them."""
+MESSAGE_LENGTH_MAX = 1000
 
 
 def check_file_path(path: str, *, root: str) -> str:
@@ -51,6 +53,25 @@ def sort_key(name: str) -> bytes:
     """The key that sorts names as storages list them: their UTF-8 bytes."""
     # Names on disk need not be UTF-8; bytes that cannot be decoded are restored.
     return name.encode("utf-8", "surrogateescape")
+
+
+def check_size(size_bytes: int, size_max: int | None, *, root: str, path: str) -> None:
+    """Raises `FileTooLargeError` for a file of more than `size_max` bytes."""
+    if size_max is not None and size_bytes > size_max:
+        raise FileTooLargeError(root=root, path=path, size_bytes=size_bytes, size_max=size_max)
+
+
+def redact(text: str, *, secrets: Iterable[str] = ()) -> str:
+    """The first line of `text`, and code and message of an XML reply, without query strings and `secrets`."""
+    summary = text.partition("\n")[0].partition("<?xml")[0].rstrip(" :")
+    matches = [re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("Code", "Message")]
+    if any(matches):
+        summary = f"{summary}: {', '.join(match[1] for match in matches if match)}"
+    # Azure's signatures are in the query string.
+    summary = re.sub(r"\?[^\s\"'<>]+", "?…", summary)
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        summary = summary.replace(secret, "…")
+    return summary[:MESSAGE_LENGTH_MAX]
 
 
 @functools.lru_cache(maxsize=256)
