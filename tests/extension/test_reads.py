@@ -92,6 +92,9 @@ def test_errors_name_what_does_not_exist(delta: SparkSession, tmp_path: Any) -> 
     for read in (
         lambda: delta.sql(f"SELECT * FROM delta.`{missing}`"),
         lambda: delta.newSession().sql(f"SELECT * FROM delta.`{missing}`"),
+        lambda: delta.sql(f"SELECT * FROM delta.`{missing}` VERSION AS OF 1"),
+        lambda: delta.sql(f"SELECT 1 WHERE EXISTS (SELECT 1 FROM delta.`{missing}`)"),
+        lambda: delta.sql(f"DELETE FROM delta.`{missing}` WHERE id = 1"),
         lambda: delta.read.format("delta").load(missing),
     ):
         with pytest.raises(NotADeltaTableError, match="nothing here"):

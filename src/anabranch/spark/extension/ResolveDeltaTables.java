@@ -40,7 +40,7 @@ public class ResolveDeltaTables extends org.apache.spark.sql.catalyst.rules.Rule
   }
 
   private TreeNode resolved(TreeNode node) {
-    LogicalPlan plan = Listings.described((LogicalPlan) node);
+    LogicalPlan plan = Listings.described(ResolveTablePaths.checked(session, (LogicalPlan) node));
     if (plan instanceof CreateTableAsSelect) plan = StagedWrites.unlessThere((CreateTableAsSelect) plan);
     if (plan instanceof CreateTable && isOurs((CreateTable) plan)) return command(plan);
     OtherFormats.check(session, plan);

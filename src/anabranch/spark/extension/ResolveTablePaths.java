@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import scala.collection.immutable.Seq;
 
 /**
@@ -11,10 +12,12 @@ import scala.collection.immutable.Seq;
  * cannot read them directly, if there is no table, or if it has not yet resolved the timestamp.
  */
 public class ResolveTablePaths extends org.apache.spark.sql.catalyst.rules.Rule {
-  private final Object session;
+  /** On relations to which the rule has added the catalog. */
+  private static final TreeNodeTag NAMED = new TreeNodeTag("delta.namedPath");
 
-  public ResolveTablePaths(Object session) {
-    this.session = session;
+  /** Raises our error for a path without a table: Spark has looked for it in the catalog, and its own error does not say what is there. */
+  static LogicalPlan checked(Object session, LogicalPlan plan) {
+    return (LogicalPlan) plan.resolveOperatorsUp(new Check(session));
   }
 
   public String ruleName() {
@@ -22,10 +25,35 @@ public class ResolveTablePaths extends org.apache.spark.sql.catalyst.rules.Rule 
   }
 
   public TreeNode apply(TreeNode plan) {
-    return Python.isOpen() ? ((LogicalPlan) plan).resolveOperatorsUp(new Check(session)) : plan;
+    return Python.isOpen() ? ((LogicalPlan) plan).resolveOperatorsUp(new Names()) : plan;
   }
 
   /** Replaces each such name. */
+  public static class Names extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return pathOf(node) != null;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      UnresolvedRelation path = pathOf(node);
+      if (path == null) return otherwise.apply(node);
+      Seq name = (Seq) path.multipartIdentifier().prepended("spark_catalog");
+      UnresolvedRelation named = new UnresolvedRelation(name, path.options(), path.isStreaming());
+      named.copyTagsFrom(path);
+      named.setTagValue(NAMED, Boolean.TRUE);
+      if (node == path) return named;
+      return new RelationTimeTravel(named, ((RelationTimeTravel) node).timestamp(), ((RelationTimeTravel) node).version());
+    }
+
+    private static UnresolvedRelation pathOf(Object node) {
+      UnresolvedRelation named = relationOf(node);
+      if (named == null) return null;
+      Seq name = named.multipartIdentifier();
+      return name.size() == 2 && DeltaCatalog.isPath((String) name.apply(0), (String) name.apply(1)) ? named : null;
+    }
+  }
+
+  /** Checks each name that Spark has not resolved. */
   public static class Check extends scala.runtime.AbstractPartialFunction {
     private final Object session;
 
@@ -34,26 +62,19 @@ public class ResolveTablePaths extends org.apache.spark.sql.catalyst.rules.Rule 
     }
 
     public boolean isDefinedAt(Object node) {
-      return pathOf(node) != null;
+      UnresolvedRelation named = relationOf(node);
+      return named != null && named.getTagValue(NAMED).isDefined();
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
-      UnresolvedRelation path = pathOf(node);
-      if (path == null) return otherwise.apply(node);
-      PythonCallbacks.checkTableByPath(session, (String) path.multipartIdentifier().apply(1));
-      Seq name = (Seq) path.multipartIdentifier().prepended("spark_catalog");
-      UnresolvedRelation named = new UnresolvedRelation(name, path.options(), path.isStreaming());
-      named.copyTagsFrom(path);
-      if (node == path) return named;
-      return new RelationTimeTravel(named, ((RelationTimeTravel) node).timestamp(), ((RelationTimeTravel) node).version());
+      if (!isDefinedAt(node)) return otherwise.apply(node);
+      PythonCallbacks.checkTableByPath(session, (String) relationOf(node).multipartIdentifier().last());
+      return node;
     }
+  }
 
-    private static UnresolvedRelation pathOf(Object node) {
-      Object named = node instanceof RelationTimeTravel ? ((RelationTimeTravel) node).relation() : node;
-      if (!(named instanceof UnresolvedRelation)) return null;
-      Seq name = ((UnresolvedRelation) named).multipartIdentifier();
-      boolean isPath = name.size() == 2 && DeltaCatalog.isPath((String) name.apply(0), (String) name.apply(1));
-      return isPath ? (UnresolvedRelation) named : null;
-    }
+  private static UnresolvedRelation relationOf(Object node) {
+    Object named = node instanceof RelationTimeTravel ? ((RelationTimeTravel) node).relation() : node;
+    return named instanceof UnresolvedRelation ? (UnresolvedRelation) named : null;
   }
 }

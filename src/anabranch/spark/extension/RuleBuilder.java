@@ -9,7 +9,7 @@ public class RuleBuilder extends scala.runtime.AbstractFunction1 {
   }
 
   public Object apply(Object session) {
-    if (what.equals("paths")) return new ResolveTablePaths(session);
+    if (what.equals("paths")) return new ResolveTablePaths();
     if (what.equals("inserts")) return new ResolveInserts(session);
     if (what.equals("keywords")) return new ResolveUpdateDefaults(session);
     if (what.equals("reads")) return new Transactions(session);

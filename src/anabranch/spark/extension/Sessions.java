@@ -85,7 +85,7 @@ public final class Sessions {
     if (!isOurs(state.sqlParser())) putParser(state, DeltaParser.around(state.sqlParser(), statements, null));
     // After Spark's rules that resolve tables of other formats, so that the source of a MERGE is resolved before ours.
     addRules(state, RULES, new Object[] {new ResolveDeltaTables(session)}, CATALOG_RULE);
-    addRules(state, FIRST_RULES, new Object[] {new ResolveTablePaths(session), new ResolveInserts(session), new ResolveUpdateDefaults(session)}, null);
+    addRules(state, FIRST_RULES, new Object[] {new ResolveTablePaths(), new ResolveInserts(session), new ResolveUpdateDefaults(session)}, null);
     Buffer normalizing = state.planNormalizationRules().toBuffer();
     if (indexesOfOurs(normalizing).isEmpty()) {
       normalizing.append(new Transactions.Normalize(session));
