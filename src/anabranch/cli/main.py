@@ -8,6 +8,7 @@ Modules are imported when their command runs, so that `--help` and `history` ans
 from __future__ import annotations
 
 import enum
+import inspect
 import sys
 from typing import Annotated
 
@@ -34,13 +35,13 @@ from anabranch.cli.statements import statement_commands
 app = typer.Typer(
     name="anabranch",
     help=(
-        "See and check Delta Lake tables without writing code, and run programs written for delta-spark.\n\n"
+        "Inspect and maintain Delta Lake tables without writing code, and run programs written for delta-spark.\n\n"
         "TABLE is a folder or a URL: ./flights, /data/sales, s3://bucket/sales, gs://…, abfss://… "
         "Only sql, optimize, vacuum, restore, demo, run, shell and serve start Java."
     ),
     epilog=(
-        "Exit codes: 0 all is well, 1 an error (fsck: or problems found), 2 the command was not understood, "
-        "130 stopped by Ctrl-C. run: those of the program."
+        "Exit codes: 0 success; 1 an error, or problems that fsck has found; 2 wrong arguments; 130 stopped by Ctrl-C. "
+        "The command run exits with the code of the program."
     ),
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -51,7 +52,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _start(
-    version: Annotated[bool, typer.Option("--version", help="Show the version of anabranch and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version of anabranch and exit.")] = False,
 ) -> None:
     if version:
         typer.echo(f"anabranch {__version__}")
@@ -66,12 +67,14 @@ def _examples(*lines: str) -> str:
 @app.command(epilog=_examples("history ./flights", "history s3://bucket/sales --limit 50", "history ./flights --json"))
 def history(
     table: Table,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Commits to show; 0 for all.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="NUMBER", min=0, help="How many commits to show; 0 for all.")
+    ] = 20,
     option: Options = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Who changed the table, when and how: one row a commit, newest first."""
+    """Show who changed the table, when and how: one row for each commit, newest first."""
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.history import read_history
         from anabranch.cli.table_opening import open_snapshots
@@ -81,7 +84,7 @@ def history(
 
 @app.command(epilog=_examples("detail ./flights", "detail s3://bucket/sales --json"))
 def detail(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
-    """What the table is: size, rows, schema, partitioning, properties, protocol and the state of its log."""
+    """Describe the table: size, rows, schema, partitioning, properties, protocol, and the state of its log."""
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.detail import table_detail
         from anabranch.cli.table_opening import open_snapshots
@@ -92,14 +95,14 @@ def detail(table: Table, option: Options = None, as_json: Json = False, debug: D
 @app.command(
     epilog=_examples(
         "show ./flights",
-        'show ./flights --columns carrier,origin,dep_delay --where "month = 3 AND dep_delay > 60"',
+        'show ./flights --columns carrier,dep_delay --where "dep_delay > 60"',
         "show ./flights --version 3 --limit 5",
         "show ./flights --timestamp '2026-03-01 10:30'",
     )
 )
 def show(
     table: Table,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="NUMBER", min=1, help="How many rows to show.")] = 20,
     columns: Columns = None,
     where: Where = None,
     version: Version = None,
@@ -108,10 +111,10 @@ def show(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """The first rows of the table, now or at an earlier version.
+    """Show the first rows of the table, at the newest or an earlier version.
 
-    Only files that can hold a row for --where are opened. Conditions are comparisons, IN, BETWEEN, IS NULL
-    and LIKE 'prefix%', joined by AND, OR and NOT; a condition that needs Spark is refused.
+    --where opens only files that can hold matching rows. It understands comparisons, IN, BETWEEN, IS NULL and
+    LIKE 'prefix%', combined with AND, OR and NOT. Any other condition needs Spark: use anabranch sql.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.show import first_rows
@@ -142,7 +145,13 @@ def files(
     columns: Columns = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=0, help="Files to list, 0 for all. [default: 100; all with --json]"),
+        typer.Option(
+            "--limit",
+            "-n",
+            metavar="NUMBER",
+            min=0,
+            help="How many files to list; 0 for all. \\[default: 100; all with --json]",
+        ),
     ] = None,
     version: Version = None,
     timestamp: Timestamp = None,
@@ -150,9 +159,10 @@ def files(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """The live files: size, rows, hidden rows, partition, and minimum and maximum of chosen columns.
+    """List the data files of a version: size, rows, deleted rows, partition, and minimum and maximum of columns.
 
-    With --where: which files the condition would read and how many it skips, by partition values and statistics.
+    With --where it lists the files that a query with this condition would read, and says how many it would skip
+    by partition values and statistics.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.files import FILES_SHOWN, list_files
@@ -171,15 +181,17 @@ def files(
 )
 def log(
     table: Table,
-    number: Annotated[int, typer.Argument(metavar="N", help="The version; -1 is the newest, -2 the one before.")] = -1,
+    number: Annotated[
+        int, typer.Argument(metavar="N", help="The version of the commit; -1 is the newest, -2 the one before it.")
+    ] = -1,
     raw: Annotated[
-        bool, typer.Option("--raw", metavar="", help="The actions as the log has them, one a line.")
+        bool, typer.Option("--raw", metavar="", help="Show the actions as they are in the log, one on each line.")
     ] = False,
     option: Options = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """One commit in words: who did what, what it read, which commits landed first, which files and settings changed."""
+    """Explain one commit: who did what, what it read, which commits landed first, which files and settings changed."""
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.log_entry import RawCommit, read_entry
         from anabranch.cli.table_opening import open_snapshots
@@ -196,9 +208,9 @@ def checkpoint(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a checkpoint of the newest version, so that readers need not replay the log from further back.
+    """Write a checkpoint of the newest version, so that readers have fewer commits to read.
 
-    Writers do this by themselves every few commits (delta.checkpointInterval).
+    Writers do this by themselves after every few commits (delta.checkpointInterval).
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.checkpoint import checkpoint_newest, compact_log
@@ -211,13 +223,13 @@ def checkpoint(
 
 @app.command(epilog=_examples("fsck ./flights", "fsck s3://bucket/sales --json"))
 def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
-    """Check the table, and report each problem with its remedy. Never changes anything.
+    """Check the table and report each problem with its remedy, without changing anything.
 
-    Looks for gaps and damage in the log, checkpoints that cannot be read, a stale or corrupt _last_checkpoint,
-    checksums that disagree with the log, data files that are missing or of another size, deletion vectors that
-    cannot be read, and table features that this anabranch does not support.
+    It looks for gaps and damage in the log, checkpoints that cannot be read, a stale or corrupt _last_checkpoint,
+    checksums that disagree with the log, data files that are missing or have another size, deletion vectors that
+    cannot be read, and table features that this release of anabranch does not support.
 
-    Exit code 0: clean. 1: problems found.
+    The exit code is 0 if there are no problems, and 1 if there are.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.fsck.fsck_command import check_table
@@ -244,15 +256,21 @@ def demo(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Folder for the new table.", show_default=False)],
     rows: Annotated[
         int | None,
-        typer.Option("--rows", min=100, help="Load only about this many. [default: all 336,776]", show_default=False),
+        typer.Option(
+            "--rows",
+            metavar="NUMBER",
+            min=100,
+            help="Load only about this many rows. \\[default: all 336,776]",
+            show_default=False,
+        ),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     r"""Make a Delta table of 336,776 real flights, written by four processes at once, and show what it can do.
 
-    Takes about a minute. Needs Java 17 and the flights: pip install "anabranch\[demo]". Leaves the table for
-    you to explore. A folder that holds anything but an earlier demo table is left alone.
+    It takes about a minute, and needs Java 17 and the data: pip install "anabranch\[demo]". The table stays, for you
+    to explore. A folder that contains anything but an earlier demo table is not touched.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.demo.demo_command import run_demo
@@ -287,16 +305,16 @@ def run_program(
         list[str],
         typer.Argument(
             metavar="PROGRAM",
-            help="As after `python`: SCRIPT, -m MODULE or -c CODE. The arguments that follow go to the program.",
+            help="As after python: SCRIPT, -m MODULE or -c CODE, followed by the arguments of the program.",
             show_default=False,
         ),
     ],
 ) -> None:
     """Run a Python program that was written for delta-spark, without changing it.
 
-    Every Spark session that it or its libraries make knows Delta. `import delta` gives anabranch's classes, also
-    where delta-spark is installed. Settings that would load the delta-spark jar are left out, with a warning.
-    The rest is as with python: arguments, exit code, tracebacks.
+    Every Spark session that the program or its libraries create knows Delta. `import delta` imports anabranch's
+    classes, even where delta-spark is installed. Settings that would load the delta-spark jar are left out, with a
+    warning. Everything else is as with python: arguments, exit code, tracebacks.
     """
     from anabranch.cli.programs import program_run
 
@@ -310,16 +328,16 @@ def run_program(
 def shell(
     conf: Annotated[
         list[str] | None,
-        typer.Option("--conf", "-c", metavar="KEY=VALUE", help="Setting of the session. May be repeated."),
+        typer.Option("--conf", "-c", metavar="KEY=VALUE", help="A setting of the session. May be repeated."),
     ] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", metavar="", help="Python's own shell, also where IPython is installed.")
+        bool, typer.Option("--plain", metavar="", help="Use Python's own shell even where IPython is installed.")
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """An interactive Python with a Spark session that knows Delta: `spark`.
+    """Start an interactive Python in which `spark` is a session that knows Delta.
 
-    Uses IPython where it is installed. The session is local unless a setting or the environment says otherwise.
+    It is IPython where that is installed. The session is local unless a setting or the environment says otherwise.
     """
     with reporting(as_json=False, debug=debug):
         from anabranch.cli.programs.shell import start_shell
@@ -338,15 +356,15 @@ class Position(enum.StrEnum):
 @app.command(rich_help_panel=PROGRAMS, epilog=_examples("auto on", "auto status", "auto off"))
 def auto(
     position: Annotated[
-        Position, typer.Argument(metavar="on|off|status", help="Switch on, switch off, or show the state.")
+        Position, typer.Argument(metavar="on|off|status", help="Switch it on, switch it off, or show its state.")
     ] = Position.STATUS,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make every Python of this environment do what `run` does, until it is switched off again.
+    """Let every Python program of this environment run as under `run`, until this is switched off.
 
-    For programs that schedulers, notebooks or spark-submit start. Writes one file, anabranch_auto.pth, into
-    site-packages, and changes nothing else. ANABRANCH_AUTO=0 leaves one process out.
+    Use it for programs that a scheduler, a notebook or spark-submit starts. It writes one file, anabranch_auto.pth,
+    into site-packages, and changes nothing else. The environment variable ANABRANCH_AUTO=0 exempts a process.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.programs.auto_switch import turn
@@ -362,6 +380,11 @@ app.command(
         "serve --check --connect 15002",
     ),
 )(serve)
+
+for _command in app.registered_commands:
+    # Typer shows the lines of a docstring as they are, however wide the terminal is.
+    _text = inspect.getdoc(_command.callback) or ""
+    _command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _text.split("\n\n"))
 
 
 def run() -> None:
