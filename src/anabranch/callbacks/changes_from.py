@@ -44,7 +44,7 @@ def _selection(selected: Any) -> ChangesRequest:
     elif kind == "TimestampRange":
         start, end, bound = selected.startingTimestamp(), selected.endingTimestamp(), _time
     else:
-        problem = "changes are read from a start on: CHANGES FROM VERSION …, or FROM TIMESTAMP …"
+        problem = "name the first version of the changes: CHANGES FROM VERSION …, or FROM TIMESTAMP …"
         raise InvalidOptionError(option="startingVersion", value="none", problem=problem)
     first = bound(start, 0 if selected.startingBoundInclusive() else 1)
     last = bound(end.get(), 0 if selected.endingBoundInclusive() else -1) if end.isPresent() else None

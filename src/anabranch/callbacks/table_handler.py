@@ -180,10 +180,10 @@ class TableHandler:
             raise _no_table(found.table)
         if reads_changes(values):
             if found.partitions:
-                problem = "changes are those of the whole table; give its own path, and filter the rows"
+                problem = "changes are those of the whole table; use the table's own path, and filter the rows"
                 raise InvalidOptionError(option="path", value=lower["path"], problem=problem)
             if schema is not None:
-                problem = "changes have columns of their own beside the table's; leave the schema out"
+                problem = "changes have more columns than the table; leave the schema out"
                 raise InvalidOptionError(option="schema", value=str(schema.simpleString()), problem=problem)
             return self._feed_or_stream(found.table, values)
         return self._found(found, {key: value for key, value in values.items() if key.startswith(_STORAGE)})

@@ -8,13 +8,13 @@ Modules are imported when their command runs, so that `--help` and `history` ans
 from __future__ import annotations
 
 import enum
-import inspect
 import sys
 from typing import Annotated
 
 import typer
 
 from anabranch import __version__
+from anabranch.cli.command_help import examples, join_lines
 from anabranch.cli.output import print_json, print_report, reporting
 from anabranch.cli.report import report
 from anabranch.cli.serve import serve
@@ -24,6 +24,7 @@ from anabranch.cli.shared_arguments import (
     Debug,
     Json,
     Options,
+    Settings,
     Table,
     Timestamp,
     Version,
@@ -59,12 +60,7 @@ def _start(
         raise typer.Exit
 
 
-def _examples(*lines: str) -> str:
-    """The last paragraph of a command's help, with these examples."""
-    return "\b\nExamples:\n" + "\n".join(f"  anabranch {line}" for line in lines)
-
-
-@app.command(epilog=_examples("history ./flights", "history s3://bucket/sales --limit 50", "history ./flights --json"))
+@app.command(epilog=examples("history ./flights", "history s3://bucket/sales --limit 50", "history ./flights --json"))
 def history(
     table: Table,
     limit: Annotated[
@@ -82,7 +78,7 @@ def history(
         print_report(read_history(open_snapshots(table, option or []), limit=limit or None), as_json=as_json)
 
 
-@app.command(epilog=_examples("detail ./flights", "detail s3://bucket/sales --json"))
+@app.command(epilog=examples("detail ./flights", "detail s3://bucket/sales --json"))
 def detail(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
     """Describe the table: size, rows, schema, partitioning, properties, protocol, and the state of its log."""
     with reporting(as_json=as_json, debug=debug):
@@ -93,7 +89,7 @@ def detail(table: Table, option: Options = None, as_json: Json = False, debug: D
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "show ./flights",
         'show ./flights --columns carrier,dep_delay --where "dep_delay > 60"',
         "show ./flights --version 3 --limit 5",
@@ -133,7 +129,7 @@ def show(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "files ./flights",
         'files ./flights --where "month = 3"',
         "files ./flights --columns time_hour,dep_delay --limit 0",
@@ -177,13 +173,11 @@ def files(
 
 @app.command(
     context_settings={"ignore_unknown_options": True},  # or -1 would be taken for an option
-    epilog=_examples("log ./flights", "log ./flights 16", "log ./flights -2", "log ./flights 0 --raw"),
+    epilog=examples("log ./flights", "log ./flights 16", "log ./flights -2", "log ./flights 0 --raw"),
 )
 def log(
     table: Table,
-    number: Annotated[
-        int, typer.Argument(metavar="N", help="The version of the commit; -1 is the newest, -2 the one before it.")
-    ] = -1,
+    number: Annotated[int, typer.Argument(metavar="N", help="The version; -1 is the newest, -2 the one before.")] = -1,
     raw: Annotated[
         bool, typer.Option("--raw", metavar="", help="Show the actions as they are in the log, one on each line.")
     ] = False,
@@ -200,7 +194,7 @@ def log(
         print_report(RawCommit(table=entry.table, commit=entry.commit) if raw else entry, as_json=as_json)
 
 
-@app.command(epilog=_examples("checkpoint ./flights", "checkpoint ./flights --log-compaction 4..6"))
+@app.command(epilog=examples("checkpoint ./flights", "checkpoint ./flights --log-compaction 4..6"))
 def checkpoint(
     table: Table,
     log_compaction: Commits = None,
@@ -221,7 +215,7 @@ def checkpoint(
         print_report(written, as_json=as_json)
 
 
-@app.command(epilog=_examples("fsck ./flights", "fsck s3://bucket/sales --json"))
+@app.command(epilog=examples("fsck ./flights", "fsck s3://bucket/sales --json"))
 def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
     """Check the table and report each problem with its remedy, without changing anything.
 
@@ -245,13 +239,13 @@ def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Deb
 
 
 app.command(
-    epilog=_examples(
+    epilog=examples(
         "report ./flights --open", "report s3://bucket/sales -o sales.html", "report ./flights --json > flights.json"
     )
 )(report)
 
 
-@app.command(epilog=_examples("demo ./flights", "demo ./flights --rows 20000"))
+@app.command(epilog=examples("demo ./flights", "demo ./flights --rows 20000"))
 def demo(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Folder for the new table.", show_default=False)],
     rows: Annotated[
@@ -289,7 +283,7 @@ for _statement, _lines in (
     (statement_commands.vacuum, ("vacuum ./flights --dry-run", "vacuum ./flights --retain 240 --yes")),
     (statement_commands.restore, ("restore ./flights --version 3", "restore ./flights -t '2026-03-01 10:30'")),
 ):
-    app.command(rich_help_panel=STATEMENTS, epilog=_examples(*_lines))(_statement)
+    app.command(rich_help_panel=STATEMENTS, epilog=examples(*_lines))(_statement)
 
 PROGRAMS = "Programs written for delta-spark"
 
@@ -298,7 +292,7 @@ PROGRAMS = "Programs written for delta-spark"
     "run",
     rich_help_panel=PROGRAMS,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    epilog=_examples("run script.py", "run script.py --day 2026-03-01", "run -m dbt build", 'run -c "import delta"'),
+    epilog=examples("run script.py", "run script.py --day 2026-03-01", "run -m dbt build", 'run -c "import delta"'),
 )
 def run_program(
     program: Annotated[
@@ -324,12 +318,9 @@ def run_program(
     program_run.run_program(parsed)
 
 
-@app.command(rich_help_panel=PROGRAMS, epilog=_examples("shell", "shell --conf spark.remote=sc://localhost"))
+@app.command(rich_help_panel=PROGRAMS, epilog=examples("shell", "shell --conf spark.remote=sc://localhost"))
 def shell(
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", "-c", metavar="KEY=VALUE", help="A setting of the session. May be repeated."),
-    ] = None,
+    conf: Settings = None,
     plain: Annotated[
         bool, typer.Option("--plain", metavar="", help="Use Python's own shell even where IPython is installed.")
     ] = False,
@@ -353,7 +344,7 @@ class Position(enum.StrEnum):
     STATUS = "status"
 
 
-@app.command(rich_help_panel=PROGRAMS, epilog=_examples("auto on", "auto status", "auto off"))
+@app.command(rich_help_panel=PROGRAMS, epilog=examples("auto on", "auto status", "auto off"))
 def auto(
     position: Annotated[
         Position, typer.Argument(metavar="on|off|status", help="Switch it on, switch it off, or show its state.")
@@ -374,17 +365,14 @@ def auto(
 
 app.command(
     rich_help_panel="Clients",
-    epilog=_examples(
+    epilog=examples(
         "serve --warehouse /data/warehouse",
         "serve --connect 15002 --conf spark.driver.memory=8g",
         "serve --check --connect 15002",
     ),
 )(serve)
 
-for _command in app.registered_commands:
-    # Typer shows the lines of a docstring as they are, however wide the terminal is.
-    _text = inspect.getdoc(_command.callback) or ""
-    _command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _text.split("\n\n"))
+join_lines(app)
 
 
 def run() -> None:

@@ -182,7 +182,11 @@ def _serve(
             return False
         out.line(f"Stopping: {signals.first}", state="stopping", reason=signals.first)
         drained = server.stop(drain_seconds=drain_seconds)
-        ending = "all statements finished" if drained else f"after {drain_seconds:g} s statements were cancelled"
+        ending = (
+            "all statements finished"
+            if drained
+            else f"statements that were still running after {drain_seconds:g} s were cancelled"
+        )
         out.line(f"Stopped: {ending}", state="stopped", reason=signals.first, drained=drained)
         return drained
     finally:
@@ -196,7 +200,7 @@ def _add_user(users: str | None, name: str) -> None:
     from anabranch.server.logins import add_user  # noqa: PLC0415 - as above
 
     if users is None:
-        raise InvalidArgumentError(argument="--add-user", value=name, problem="name the file too, by --users")
+        raise InvalidArgumentError(argument="--add-user", value=name, problem="name the file by --users")
     # A program that adds a user writes the password to standard input.
     password = getpass.getpass(f"Password of {name}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     add_user(users, name, password)

@@ -22,6 +22,10 @@ def _storage_option(*names: str) -> Any:
 Options = Annotated[list[str] | None, _storage_option("--option", "-o")]
 LongOptions = Annotated[list[str] | None, _storage_option("--option")]
 """The same where `-o` names a file."""
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--conf", "-c", metavar="KEY=VALUE", help="A setting of the session. May be repeated."),
+]
 Json = Annotated[
     bool, typer.Option("--json", metavar="", help="Print one JSON document to standard output, and nothing else.")
 ]

@@ -10,12 +10,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.output import print_report, reporting
-from anabranch.cli.shared_arguments import Debug, Json, Options, Table
-
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--conf", "-c", metavar="KEY=VALUE", help="A setting of the session. May be repeated."),
-]
+from anabranch.cli.shared_arguments import Debug, Json, Options, Settings, Table
 
 
 def sql(

@@ -85,7 +85,7 @@ def whole_number(session: SessionSettings, key: str, default: int) -> int:
     """A setting of the session that is a whole number. Raises `InvalidOptionError`."""
     text = (session.setting(key) or str(default)).strip()
     if not text.isdecimal():
-        raise InvalidOptionError(option=key, value=text, problem="it is a whole number, 0 or more")
+        raise InvalidOptionError(option=key, value=text, problem="it must be a whole number, 0 or more")
     return int(text)
 
 
@@ -97,5 +97,5 @@ def _share(session: SessionSettings, key: str, default: float) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise InvalidOptionError(option=key, value=text, problem="it is a number from 0 to 1")
+        raise InvalidOptionError(option=key, value=text, problem="it must be a number from 0 to 1")
     return share
