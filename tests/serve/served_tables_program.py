@@ -347,7 +347,7 @@ def create_in_every_mode(spark: Any, folder: str) -> None:
     assert ids(DeltaTable.createOrReplace(spark).location(path).addColumn("id", LongType()).execute()) == []
     with pytest.raises(TableAlreadyExistsError):
         DeltaTable.create(spark).location(path).addColumn("id", LongType()).execute()
-    with pytest.raises(NotADeltaTableError, match="there is no table to replace"):
+    with pytest.raises(NotADeltaTableError, match="the table to replace cannot be found"):
         DeltaTable.replace(spark).location(f"{folder}/none").addColumn("id", LongType()).execute()
     with pytest.raises(InvalidArgumentError, match="name or a location"):
         DeltaTable.create(spark).addColumn("id", LongType()).execute()

@@ -94,7 +94,7 @@ class StagingHandler:
         table = defined.table(delta_session)
         creation_mode = _MODES[mode]
         if creation_mode is CreationMode.REPLACE and not _exists(delta_session, table):
-            raise NotADeltaTableError(table=table.label, found="there is no table to replace")
+            raise NotADeltaTableError(table=table.label, found="the table to replace cannot be found")
         overwrites = saves and creation_mode is CreationMode.CREATE_OR_REPLACE
         key = uuid.uuid4().hex
         with self._lock:

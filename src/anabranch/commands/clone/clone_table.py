@@ -184,7 +184,7 @@ def _is_to_be_made(target: TableRef, mode: CreationMode) -> bool:
             return False
         raise TableAlreadyExistsError(table=target.label)
     if mode is CreationMode.REPLACE and (not exists or (target.entry is not None and not registered)):
-        raise NotADeltaTableError(table=target.label, found="there is no table to replace")
+        raise NotADeltaTableError(table=target.label, found="the table to replace cannot be found")
     if not exists:
         check_location_free(target, mode)
     return True
