@@ -33,7 +33,7 @@ def enable(spark: SparkSession) -> SparkSession:
     `ExtensionClashError` and `ExtensionNotLoadedError` where Spark cannot learn Delta.
     """
     if not hasattr(spark, "sql"):
-        problem = "it needs to be a SparkSession; anabranch.session() makes one"
+        problem = "it must be a SparkSession; anabranch.session() creates one"
         raise InvalidArgumentError(argument="spark", value=str(spark), problem=problem)
     install_display()
     if not is_connect(spark):

@@ -67,7 +67,7 @@ def test_delta_spark_gives_way_and_the_log_says_so(python: Run, tmp_path: Path) 
         PYTHONPATH=str(installed),
     )
     assert done.stdout.splitlines() == ["anabranch.tables.delta_table False", "No module named 'delta.other'"]
-    assert f"delta is answered by anabranch, not by the delta-spark in {installed}" in done.stderr
+    assert f"`import delta` imports anabranch, not the delta-spark in {installed}" in done.stderr
 
 
 def test_a_module_of_the_users_own_stays_theirs(python: Run, tmp_path: Path) -> None:

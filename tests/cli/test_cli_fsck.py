@@ -130,7 +130,7 @@ def test_a_checksum_that_lies(run: Run, table: TableInFolder) -> None:
     path.write_text(json.dumps(fields | {"numFiles": 7}))
     document = check(run, table.path)
     assert kinds(document) == [("checksum-disagrees", "_delta_log/00000000000000000003.crc")]
-    assert "numFiles = 7, the log gives 2" in document["problems"][0]["problem"]
+    assert "numFiles = 7, but the log gives 2" in document["problems"][0]["problem"]
 
 
 def test_a_checksum_that_is_torn(run: Run, table: TableInFolder) -> None:

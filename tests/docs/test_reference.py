@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +16,15 @@ from anabranch.errors.commits import ConflictReason
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "anabranch"
-PYTHON_PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
+REFERENCE = ROOT / "docs" / "reference"
+PYTHON_PAGE = (REFERENCE / "python.md").read_text("utf-8")
+SETTINGS_PAGE = (REFERENCE / "settings.md").read_text("utf-8")
+
+READ_BY_SPARK = {
+    *("spark.sql.parquet.compression.codec", "spark.sql.ansi.enabled"),
+    *("spark.hadoop.fs.…", "spark.hadoop.anabranch.hadoop.atomicRenameSchemes"),  # read through Hadoop's configuration
+}
+"""Settings on the page that the code does not name."""
 
 NOT_FOR_USERS = {
     "spark.anabranch.tables.answered",  # by it a server reports to its clients what it supports
@@ -36,6 +46,8 @@ NOT_FOR_USERS = {
     "spark.sql.variant.inferShreddingSchema",
     "spark.ui.enabled",
     "spark.ui.showConsoleProgress",
+    "spark.sql.execution.id",  # of the running job, for its description
+    "spark.sql.parquet.fieldId.read.ignoreMissing",
     "spark.sql.warehouse.dir",  # the two of Spark that `anabranch serve` sets
 }
 """Settings that anabranch sets for itself, or reads to learn what Spark is going to do, or what a script is written for."""
@@ -98,25 +110,91 @@ def test_every_write_option_is_listed() -> None:
     assert read - listed == set()
 
 
-def test_every_session_setting_is_listed() -> None:
-    """Settings are found in the code by how they are spelled."""
-    sources = [path.read_text("utf-8") for path in SOURCE.rglob("*.py")]
-    found = {
-        name for source in sources for name in re.findall(r'"(spark\.(?:sql|anabranch|databricks)\.[\w.]*\w)"', source)
+@pytest.fixture(scope="module")
+def texts() -> set[str]:
+    """Texts of the code."""
+    return texts_of_code() | texts_of_java()
+
+
+def test_every_setting_that_the_code_reads_is_on_the_page(texts: set[str]) -> None:
+    read = {text for text in texts if re.fullmatch(r"spark\.(sql|anabranch|databricks)\.[\w.]*\w", text)}
+    assert {"spark.anabranch.user", "spark.databricks.delta.optimize.batchSize"} <= read
+    mentioned = set(re.findall(r"`(spark\.sql\.[\w.]+)`", SETTINGS_PAGE))
+    assert sorted(read - NOT_FOR_USERS - rows_of_settings_page() - mentioned) == []
+
+
+def test_the_code_reads_every_setting_on_the_page(texts: set[str]) -> None:
+    prefixes = {text for text in texts if text.startswith("spark.") and text.endswith(".")}
+
+    def is_read(name: str) -> bool:
+        rest = {name.removeprefix(prefix) for prefix in prefixes if name.startswith(prefix)}
+        return name in texts or bool(rest & (texts | {"X", "NAME", "NAME.warehouse"}))
+
+    settings = {name for name in rows_of_settings_page() if name.startswith("spark.")}
+    assert len(settings) >= 75
+    assert sorted(name for name in settings - READ_BY_SPARK if not is_read(name)) == []
+
+
+def test_variables_of_the_environment_are_on_the_page() -> None:
+    read = {text for text in texts_of_code() if re.fullmatch(r"ANABRANCH_[A-Z_]+", text)} - conditions()
+    assert read == {name for name in rows_of_settings_page() if name.startswith("ANABRANCH_")}
+
+
+def rows_of_settings_page() -> set[str]:
+    """The names with which rows of the page begin."""
+    return set(re.findall(r"^\| `([^`]+)` \|", SETTINGS_PAGE, re.MULTILINE))
+
+
+def texts_of_code() -> set[str]:
+    """Each text in the Python code, with those that are put together from constants: `f"{PREFIX}maxThreads"`."""
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
+    constants: dict[str, dict[str, str]] = {}
+    for path in [*trees, *trees]:  # a constant may be made of one that a module further down has
+        own = constants.setdefault(str(path), {})
+        for name, value in assignments(trees[path]):
+            text = text_of(value, own)
+            if text is not None:
+                own[name] = text
+    shared = {name: text for own in constants.values() for name, text in own.items() if not name.startswith("_")}
+    texts = {
+        text_of(node, {**shared, **constants[str(path)]}) for path, tree in trees.items() for node in ast.walk(tree)
     }
-    found |= {
-        f"spark.databricks.delta.{rest}"
-        for source in sources
-        for rest in re.findall(r'f"\{_SETTINGS\}([\w.]+)"', source)
-    }
-    assert "spark.anabranch.user" in found
-    missing = [name for name in sorted(found - NOT_FOR_USERS) if name not in PYTHON_PAGE]
-    assert missing == []
+    return {text for text in texts if text is not None}
+
+
+def texts_of_java() -> set[str]:
+    """Each text in the Java code."""
+    return {text for path in SOURCE.rglob("*.java") for text in re.findall(r'"([\w.]+)"', path.read_text("utf-8"))}
+
+
+def assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a module assigns, with their values."""
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, value
+
+
+def text_of(node: ast.AST, constants: Mapping[str, str]) -> str | None:
+    """The text that an expression is, by the constants; None where they do not say."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.Name(id=name):
+            return constants.get(name)
+        case ast.FormattedValue(value=value):
+            return text_of(value, constants)
+        case ast.JoinedStr(values=values):
+            parts = [text_of(value, constants) for value in values]
+            return None if None in parts else "".join(part for part in parts if part is not None)
+        case _:
+            return None
 
 
 def test_every_setting_of_delta_is_acted_on_or_said_to_change_nothing() -> None:
-    section = PYTHON_PAGE.partition("## Session settings")[2].partition("## Table properties")[0]
-    missing = [name for name in DELTA_HAS if name not in section]
+    missing = [name for name in DELTA_HAS if name not in SETTINGS_PAGE]
     assert missing == []
 
 
@@ -130,6 +208,10 @@ def test_conditions_on_the_page_of_troubleshooting_exist() -> None:
     """A reader looks a message up by its condition, so one that is renamed must be renamed there."""
     page = (ROOT / "docs" / "howto" / "troubleshooting.md").read_text("utf-8")
     named = set(re.findall(r"`((?:DELTA|ANABRANCH)_[A-Z_]+)`", page)) - {"ANABRANCH_CACHE"}
-    conditions = set(re.findall(r"`([A-Z_.]+)`", (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")))
     assert len(named) >= 20
-    assert named - conditions == set()
+    assert named - conditions() == set()
+
+
+def conditions() -> set[str]:
+    """The conditions of all errors."""
+    return set(re.findall(r"`([A-Z_.]+)`", (REFERENCE / "errors.md").read_text("utf-8")))

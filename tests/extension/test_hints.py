@@ -48,7 +48,7 @@ def test_a_name_a_path_or_other_files_for_a_table(delta: SparkSession, path: str
 
 def test_what_is_no_session() -> None:
     """Covers bug B93."""
-    with pytest.raises(InvalidArgumentError, match=r"needs to be a SparkSession; anabranch\.session\(\)"):
+    with pytest.raises(InvalidArgumentError, match=r"must be a SparkSession; anabranch\.session\(\)"):
         anabranch.enable(None)  # type: ignore[arg-type]
 
 

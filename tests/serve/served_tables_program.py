@@ -347,7 +347,7 @@ def create_in_every_mode(spark: Any, folder: str) -> None:
     assert ids(DeltaTable.createOrReplace(spark).location(path).addColumn("id", LongType()).execute()) == []
     with pytest.raises(TableAlreadyExistsError):
         DeltaTable.create(spark).location(path).addColumn("id", LongType()).execute()
-    with pytest.raises(NotADeltaTableError, match="to be replaced cannot be found"):
+    with pytest.raises(NotADeltaTableError, match="the table to replace cannot be found"):
         DeltaTable.replace(spark).location(f"{folder}/none").addColumn("id", LongType()).execute()
     with pytest.raises(InvalidArgumentError, match="name or a location"):
         DeltaTable.create(spark).addColumn("id", LongType()).execute()
@@ -381,7 +381,7 @@ def messages_that_lack_something(spark: Any, folder: str) -> None:
         (message("MergeIntoTable", target=target, source=source), "condition is not set"),
         (
             message("ConvertToDelta", identifier="parquet.`/x`", partition_schema_struct=sender.data_type(LongType())),
-            "is no struct",
+            "is not a struct",
         ),
     ):
         with pytest.raises(ClientMessageError, match=problem):

@@ -68,7 +68,7 @@ def test_files_that_others_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a:b", " a", "#a", "a\n"])
 def test_names_that_are_none(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="a name has"):
+    with pytest.raises(InvalidArgumentError, match="a name cannot"):
         add_user(str(tmp_path / "users"), name, PASSWORD)
 
 

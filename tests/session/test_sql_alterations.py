@@ -43,7 +43,7 @@ def last_operation(delta: SparkSession, table: str) -> str:
 
 @statement("ALTER TABLE t SET TBLPROPERTIES (…), UNSET TBLPROPERTIES [IF EXISTS] (…)")
 def test_properties(delta: SparkSession, table: str) -> None:
-    """Sets properties, with what they need of the protocol, and lets them have their defaults again."""
+    """Sets properties, and adds the table features that they need. UNSET restores their defaults."""
     altered = delta.sql(
         f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.isolationLevel' = 'Serializable', other.key = 5)"
     )
@@ -59,7 +59,7 @@ def test_properties(delta: SparkSession, table: str) -> None:
 
 @statement("ALTER TABLE t ADD COLUMNS (c type [COMMENT 'x'] [DEFAULT …] [FIRST | AFTER d], …)")
 def test_add_columns(delta: SparkSession, table: str) -> None:
-    """Adds columns, also to structs (`s.y`). Rows that are there have NULL in them."""
+    """Adds columns, also to structs (`s.y`). Existing rows have NULL in them."""
     delta.sql(f"ALTER TABLE {table} ADD COLUMNS (first STRING COMMENT 'c' FIRST, s.y DATE, m BIGINT AFTER id)")
     assert columns(delta, table) == [
         ("first", "string"),
@@ -75,8 +75,8 @@ def test_add_columns(delta: SparkSession, table: str) -> None:
     "ALTER TABLE t ALTER COLUMN c {TYPE … | COMMENT … | FIRST | AFTER d | SET NOT NULL | SET DEFAULT … | …}, d …"
 )
 def test_alter_column(delta: SparkSession, table: str) -> None:
-    """Changes the type (with `delta.enableTypeWidening`), comment, place, default of columns, and whether NULL may be
-    there; one or several at once."""
+    """Changes the type (with `delta.enableTypeWidening`), comment, position, default or nullability of one or more
+    columns."""
     delta.sql(f"ALTER TABLE {table} ALTER COLUMN id TYPE BIGINT, n COMMENT 'tens'")
     delta.sql(f"ALTER TABLE {table} ALTER COLUMN n FIRST")
     delta.sql(f"ALTER TABLE {table} ALTER COLUMN n SET DEFAULT 3 + 4")
@@ -90,7 +90,7 @@ def test_alter_column(delta: SparkSession, table: str) -> None:
 
 @statement("ALTER TABLE t RENAME COLUMN a TO b, DROP COLUMN c")
 def test_rename_and_drop_columns(delta: SparkSession, table: str) -> None:
-    """Renames and drops columns without touching a file; the table has `delta.columnMapping.mode = 'name'`."""
+    """Renames and drops columns without rewriting a file. The table needs `delta.columnMapping.mode = 'name'`."""
     delta.sql(f"ALTER TABLE {table} RENAME COLUMN s.x TO `a b`")
     delta.sql(f"ALTER TABLE {table} DROP COLUMNS (n)")
     delta.sql(f"ALTER TABLE {table} DROP COLUMN IF EXISTS nope")
@@ -100,7 +100,7 @@ def test_rename_and_drop_columns(delta: SparkSession, table: str) -> None:
 
 @statement("ALTER TABLE t REPLACE COLUMNS (…)")
 def test_replace_columns(delta: SparkSession, table: str) -> None:
-    """Gives the table these columns in this order: some are dropped, or some are new."""
+    """Gives the table these columns in this order: others are dropped, and new ones are added."""
     delta.sql(f"ALTER TABLE {table} REPLACE COLUMNS (n INT COMMENT 'c', id INT)")
     delta.sql(f"ALTER TABLE {table} REPLACE COLUMNS (n INT, more STRING, id INT)")
     assert columns(delta, table) == [("n", "int"), ("more", "string"), ("id", "int")]
@@ -109,7 +109,7 @@ def test_replace_columns(delta: SparkSession, table: str) -> None:
 
 @statement("ALTER TABLE t ADD CONSTRAINT c CHECK (condition), DROP CONSTRAINT [IF EXISTS] c")
 def test_constraints(delta: SparkSession, table: str) -> None:
-    """Refuses every row that does not satisfy the condition. All rows of the table must satisfy it when it is added."""
+    """Adds a condition that every row must satisfy, including the existing ones; or removes it."""
     with pytest.raises(ExistingRowsViolateError):
         delta.sql(f"ALTER TABLE {table} ADD CONSTRAINT small CHECK (n < 10)")
     delta.sql(f"ALTER TABLE {table} ADD CONSTRAINT small CHECK (n < 11)")
@@ -122,7 +122,7 @@ def test_constraints(delta: SparkSession, table: str) -> None:
 
 @statement("ALTER TABLE t CLUSTER BY (columns) | NONE")
 def test_cluster_by(delta: SparkSession, table: str) -> None:
-    """Names the columns that OPTIMIZE is to order rows by, or none."""
+    """Sets the clustering columns, by which OPTIMIZE orders rows, or removes them."""
     delta.sql(f"ALTER TABLE {table} CLUSTER BY (id, s.x)")
     assert detail(delta, table).clusteringColumns == ["id", "s.x"]
     delta.sql(f"ALTER TABLE {table} CLUSTER BY NONE")
@@ -142,7 +142,8 @@ def test_sync_identity(delta: SparkSession, path: str) -> None:
 
 @statement("ALTER TABLE t DROP FEATURE feature [TRUNCATE HISTORY]")
 def test_drop_feature(delta: SparkSession, path: str) -> None:
-    """Removes what the table has of a feature, and the feature from the protocol; where something is left to do, the error says what."""
+    """Removes all uses of a feature from the table, and the feature from the protocol. If something must be done first,
+    the error says what."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} (n INT, CONSTRAINT small CHECK (n < 9)) USING delta")
     with pytest.raises(FeatureDropError, match="small"):
@@ -161,7 +162,8 @@ def test_drop_feature(delta: SparkSession, path: str) -> None:
 
 @statement("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')")
 def test_column_mapping_off(delta: SparkSession, table: str) -> None:
-    """Writes the data files again under the names that users see; UNSET does the same."""
+    """Turns column mapping off: rewrites the data files with the names of the columns that users see. UNSET does the
+    same."""
     delta.sql(f"ALTER TABLE {table} RENAME COLUMN n TO `n n`")
     with pytest.raises(ColumnNamesNeedMappingError, match="`n n`"):
         delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')")
@@ -196,7 +198,7 @@ def test_rename_table(delta: SparkSession, name: str) -> None:
 
 @statement("ALTER TABLE t SET LOCATION 'folder'")
 def test_set_location(delta: SparkSession, name: str, path: str) -> None:
-    """Lets the name refer to another Delta table, of the same columns."""
+    """Lets the name refer to another Delta table with the same columns."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
     delta.sql(f"CREATE TABLE delta.`{path}` USING delta AS SELECT 2 AS id")
     delta.sql(f"CREATE TABLE delta.`{path}/other` USING delta AS SELECT 2 AS other")

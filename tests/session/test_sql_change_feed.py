@@ -46,8 +46,8 @@ def rows(delta: SparkSession, text: str, **given: Any) -> list[tuple[Any, ...]]:
 
 @statement("SELECT … FROM table_changes('t', start[, end])")
 def test_table_changes(delta: SparkSession, changed: str) -> None:
-    """The rows that came, went and changed from version or time `start` to `end`, both included, with `_change_type`,
-    `_commit_version` and `_commit_timestamp`. It may be wherever a table may be."""
+    """Returns the rows that were inserted, deleted and changed from version or time `start` to `end`, both included,
+    with `_change_type`, `_commit_version` and `_commit_timestamp`. It can be used wherever a table can be used."""
     assert rows(delta, f"SELECT id, n, _change_type, _commit_version FROM table_changes('{changed}', 1, 2)") == [
         (1, 1, "insert", 1),
         (2, 2, "insert", 1),
@@ -80,7 +80,7 @@ def test_arguments_that_depend_on_rows(delta: SparkSession, changed: str) -> Non
 
 @statement("SELECT … FROM table_changes_by_path('/folder', start[, end])")
 def test_table_changes_by_path(delta: SparkSession, changed: str) -> None:
-    """The same of a table in a folder."""
+    """Does the same for a table in a folder."""
     (detail,) = delta.sql(f"DESCRIBE DETAIL {changed}").collect()
     history = delta.sql(f"DESCRIBE HISTORY {changed}").collect()
     text = "SELECT id, _commit_version FROM table_changes_by_path(?, cast(? AS TIMESTAMP), ?) WHERE id > 0"
@@ -96,8 +96,8 @@ def needs_changes_from(delta: SparkSession) -> None:
 
 @statement("SELECT … FROM t CHANGES FROM VERSION start [TO VERSION end] [WITH (computeUpdates = true)]")
 def test_changes_from(delta: SparkSession, changed: str) -> None:
-    """Of Spark 4.2 and later, on classic sessions: the feed again, also by TIMESTAMP. An update is a `delete` and an `insert`
-    without `computeUpdates`; a bound may be EXCLUSIVE."""
+    """Returns the change data feed in Spark's own syntax, also by TIMESTAMP; it needs Spark 4.2 and a classic session.
+    Without `computeUpdates` an update is a `delete` and an `insert`. A bound may be EXCLUSIVE."""
     needs_changes_from(delta)
     fields = "id, n, _change_type, _commit_version"
     assert rows(delta, f"SELECT {fields} FROM {changed} CHANGES FROM VERSION 1") == [

@@ -32,7 +32,8 @@ RESULT = {
     "[TBLPROPERTIES (…)] [LOCATION '…']"
 )
 def test_clone(delta: SparkSession, name: str, path: str) -> None:
-    """A table that begins with the files of another, where they are. The source may also be a parquet.`folder`."""
+    """Creates a table that begins with the files of another one, which are not copied. The source may also be a
+    parquet.`folder`."""
     delta.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1)")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (2)")

@@ -1,4 +1,4 @@
-"""Statements before, around and inside of others: WITH, FROM … INSERT, EXPLAIN, EXECUTE IMMEDIATE, scripts."""
+"""Statements that contain others: WITH, FROM … INSERT, EXPLAIN, EXECUTE IMMEDIATE, scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def version(delta: SparkSession, path: str) -> int:
 
 @statement("WITH name AS (query) {UPDATE | DELETE | MERGE} …")
 def test_named_queries_before_changes(delta: SparkSession, table: str) -> None:
-    """Names queries for the subqueries of conditions and values, and for the source of MERGE."""
+    """Gives names to queries, for use in subqueries of conditions and values, and as the source of MERGE."""
     few = f"WITH few (n) AS (SELECT id FROM {table} WHERE id < ?), last AS (SELECT max(n) AS m FROM few)"
     assert delta.sql(f"{few} DELETE FROM {table} WHERE id IN (SELECT m FROM last) OR id = ?", [2, 4]).first() == (2,)
     values = "SET word = (SELECT max(w) FROM q) WHERE id = 0"
@@ -51,8 +51,8 @@ def test_a_query_may_have_the_name_of_a_table(delta: SparkSession, name: str) ->
 
 @statement("FROM source INSERT INTO t SELECT … INSERT OVERWRITE u SELECT …")
 def test_inserts_behind_one_source(delta: SparkSession, table: str, path: str) -> None:
-    """Adds rows of one source to several tables. Each INSERT is a commit of its own, and reads what is there when its turn
-    comes."""
+    """Adds rows of one source to several tables. The INSERTs run one after another, each as a commit of its own, and
+    each reads the tables as the one before left them."""
     other = f"delta.`{path} 2`"
     delta.sql(f"CREATE TABLE {other} USING delta AS SELECT 1L AS a")
     delta.sql(
@@ -69,7 +69,7 @@ def test_inserts_behind_one_source(delta: SparkSession, table: str, path: str) -
     "EXPLAIN [EXTENDED | FORMATTED | COST | CODEGEN] {DELETE | UPDATE | MERGE | INSERT | CREATE TABLE | OPTIMIZE} …"
 )
 def test_explain(delta: SparkSession, table: str, path: str) -> None:
-    """Shows the statement as Spark has resolved it. Nothing is done."""
+    """Shows the plan of the statement without executing it."""
     delta.sql(f"INSERT INTO {table} VALUES (100, 'x')")
     made = delta.sql(f"EXPLAIN DELETE FROM {table} WHERE id >= :n", {"n": 50})
     assert made.columns == ["plan"]
@@ -83,7 +83,7 @@ def test_explain(delta: SparkSession, table: str, path: str) -> None:
 )
 @statement("EXECUTE IMMEDIATE 'statement' [INTO variables] [USING values]")
 def test_execute_immediate(delta: SparkSession, table: str) -> None:
-    """Runs the statement whose text an expression gives."""
+    """Runs a statement whose text is the value of an expression."""
     delta.sql("DECLARE OR REPLACE VARIABLE chosen BIGINT DEFAULT 3")
     assert delta.sql(f"EXECUTE IMMEDIATE 'DELETE FROM {table} WHERE id = ' || chosen").first() == (1,)
     changed = delta.sql(
@@ -98,7 +98,7 @@ def test_execute_immediate(delta: SparkSession, table: str) -> None:
 
 @statement("{DECLARE | SET} VARIABLE v = …; a variable in a statement")
 def test_variables(delta: SparkSession, table: str) -> None:
-    """Session variables are values in queries, conditions and assignments, and a query can set them."""
+    """Session variables can be used as values in queries, conditions and assignments. A query can set them."""
     delta.sql("DECLARE OR REPLACE VARIABLE found BIGINT")
     delta.sql(f"SET VARIABLE found = (SELECT max(id) FROM {table})")
     assert delta.sql(f"UPDATE {table} SET word = 'last' WHERE id = found").first() == (1,)

@@ -1,4 +1,4 @@
-"""Turning a folder into a table, and writing manifests beside one."""
+"""Converting Parquet, and writing manifests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 @statement("CONVERT TO DELTA {t | parquet.`path`} [NO STATISTICS] [PARTITIONED BY (column type, …)]")
 def test_convert(delta: SparkSession, path: str) -> None:
-    """Makes a Delta table of a folder of Parquet files, or of a Parquet table of the catalog, without moving a file. A
+    """Converts a folder of Parquet files, or a Parquet table of the catalog, to a Delta table without moving a file. A
     Delta table is left as it is."""
     delta.range(0, 4, 1, 1).selectExpr("id", "id % 2 AS k").write.partitionBy("k").parquet(path)
     with pytest.raises(PartitionFoldersMismatchError, match="`k` INT"):
@@ -38,8 +38,8 @@ def test_convert(delta: SparkSession, path: str) -> None:
 
 @statement("GENERATE symlink_format_manifest FOR TABLE t")
 def test_generate(delta: SparkSession, path: str) -> None:
-    """Writes `_symlink_format_manifest`, a list of data files for each partition, for engines that do not know Delta. Not
-    for tables with deletion vectors or column mapping."""
+    """Writes `_symlink_format_manifest`, a list of data files for each partition, for engines that do not know Delta.
+    Tables with deletion vectors or column mapping are refused."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} USING delta AS SELECT id FROM range(0, 4, 1, 1)")
     with pytest.raises(UnknownGenerateModeError, match="else"):

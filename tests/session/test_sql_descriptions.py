@@ -37,7 +37,8 @@ def table(delta: SparkSession, path: str) -> str:
 
 @statement("DESCRIBE HISTORY t [LIMIT n]")
 def test_describe_history(delta: SparkSession, table: str, path: str) -> None:
-    """One row a commit, newest first, as `DeltaTable.history`. Takes a folder as a string, too."""
+    """Returns one row for each commit, newest first, as `DeltaTable.history` does. The folder can also be written as a
+    string."""
     delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('a' = 'b')")
     found = delta.sql(f"DESCRIBE HISTORY {table}")
     assert found.collect() == DeltaTable.forPath(delta, path).history().collect()
@@ -48,7 +49,7 @@ def test_describe_history(delta: SparkSession, table: str, path: str) -> None:
 
 @statement("DESCRIBE DETAIL t")
 def test_describe_detail(delta: SparkSession, table: str, path: str) -> None:
-    """One row about the table, as `DeltaTable.detail`. Takes a folder as a string, too."""
+    """Returns one row about the table, as `DeltaTable.detail` does. The folder can also be written as a string."""
     assert delta.sql(f"DESCRIBE DETAIL {table}").collect() == DeltaTable.forPath(delta, path).detail().collect()
     assert delta.sql(f"DESCRIBE DETAIL '{path}'").first().partitionColumns == ["part"]
     with pytest.raises(NotADeltaTableError):
@@ -82,8 +83,8 @@ def test_describe_detail_of_what_is_not_delta(delta: SparkSession, path: str, na
 
 @statement("DESCRIBE [TABLE] [EXTENDED] t [column]")
 def test_describe_table(delta: SparkSession, table: str) -> None:
-    """Columns with type and comment, and partition columns; `EXTENDED` adds location and properties. With a column, that
-    column alone."""
+    """Returns the columns with type and comment, and the partition columns. `EXTENDED` adds location and properties.
+    With a column, it returns only that column."""
     plain = [tuple(row) for row in delta.sql(f"DESCRIBE {table}").collect()]
     assert plain[0] == ("id", "bigint", "it's \\ key")
     assert plain[1] == ("a b", "char(3)", None)
@@ -106,7 +107,7 @@ def test_describe_table(delta: SparkSession, table: str) -> None:
 
 @statement("SHOW TBLPROPERTIES t [(key)]")
 def test_show_properties(delta: SparkSession, table: str) -> None:
-    """The properties, and the protocol's versions and features among them."""
+    """Returns the properties, including the versions and features of the protocol."""
     found = {row.key: row.value for row in delta.sql(f"SHOW TBLPROPERTIES {table}").collect()}
     assert (found["k"], found["delta.minWriterVersion"]) == ("v", "7")
     assert found["delta.feature.deletionVectors"] == "supported"
@@ -116,7 +117,7 @@ def test_show_properties(delta: SparkSession, table: str) -> None:
 
 @statement("SHOW COLUMNS IN t")
 def test_show_columns(delta: SparkSession, table: str, name: str) -> None:
-    """The columns' names."""
+    """Returns the names of the columns."""
     found = [row.col_name for row in delta.sql(f"SHOW COLUMNS IN {table}").collect()]
     assert found == ["id", "a b", "s", "n", "double", "part"]
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
@@ -125,7 +126,7 @@ def test_show_columns(delta: SparkSession, table: str, name: str) -> None:
 
 @statement("SHOW PARTITIONS t [PARTITION (p = value)]")
 def test_show_partitions(delta: SparkSession, path: str) -> None:
-    """Each combination of values that the partition columns have."""
+    """Returns each combination of values that the partition columns have."""
     table = f"delta.`{path}`"
     query = "SELECT id, id % 2 AS p, CAST(NULL AS STRING) AS q FROM range(4)"
     delta.sql(f"CREATE TABLE {table} USING delta PARTITIONED BY (p, q) AS {query}")
@@ -137,7 +138,8 @@ def test_show_partitions(delta: SparkSession, path: str) -> None:
 
 @statement("SHOW CREATE TABLE t")
 def test_show_create_table(delta: SparkSession, table: str, path: str) -> None:
-    """A statement that makes such a table: columns with all their clauses, partitioning, constraints, properties."""
+    """Returns a statement that creates such a table, with the clauses of its columns, partitioning, constraints and
+    properties."""
     made = delta.sql(f"SHOW CREATE TABLE {table}").first().createtab_stmt
     assert "START WITH 3 INCREMENT BY 2" in made
     assert "CHAR(3)" in made.upper()
@@ -153,7 +155,7 @@ def test_show_create_table(delta: SparkSession, table: str, path: str) -> None:
 
 @statement("OPTIMIZE t [WHERE partition condition] [ZORDER BY (columns)]")
 def test_optimize(delta: SparkSession, path: str) -> None:
-    """Puts small files together, or orders rows by columns. Returns `path` and `metrics`."""
+    """Combines small files, or orders rows by columns. Returns `path` and `metrics`."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} (id INT, word STRING, part INT) USING delta PARTITIONED BY (part)")
     for part in (1, 1, 2, 2):
@@ -167,7 +169,7 @@ def test_optimize(delta: SparkSession, path: str) -> None:
 
 @statement("REORG TABLE t [WHERE partition condition] APPLY (PURGE)")
 def test_reorg(delta: SparkSession, path: str) -> None:
-    """Rewrites files that hide deleted rows. Returns `path` and `metrics`."""
+    """Rewrites files that contain deleted rows without these rows. Returns `path` and `metrics`."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} USING delta AS SELECT id FROM range(0, 9, 1, 1)")
     delta.sql(f"DELETE FROM {table} WHERE id = 3")
@@ -187,7 +189,7 @@ def test_other_tables_are_described_by_spark(delta: SparkSession) -> None:
 
 @statement("DESCRIBE [TABLE] EXTENDED t AS JSON")
 def test_describe_as_json(delta: SparkSession, table: str) -> None:
-    """One row with one JSON object: columns with their types as objects, location, properties, partitioning."""
+    """Returns one row with one JSON object: columns with their types as objects, location, properties, partitioning."""
     found = json.loads(delta.sql(f"DESCRIBE EXTENDED {table} AS JSON").first().json_metadata)
     columns = {column["name"]: column for column in found["columns"]}
     assert (found["provider"], found["partition_columns"], found["comment"]) == ("delta", ["part"], "a 'table'")

@@ -40,7 +40,7 @@ def is_empty(frame: DataFrame) -> bool:
 
 @statement("INSERT INTO t query")
 def test_insert_by_position(delta: SparkSession, table: str) -> None:
-    """Adds the query's rows, its first column to the table's first. Values are cast to the column's type or refused."""
+    """Adds the query's rows. Columns are matched by position. Values are cast to the column's type or refused."""
     assert is_empty(delta.sql(f"INSERT INTO {table} VALUES (3, 'c', 1)"))
     delta.sql(f"INSERT INTO TABLE {table} SELECT 4L AS x, 5 AS y, '2' AS z")
     delta.sql(f"INSERT INTO {table} TABLE {table}")
@@ -53,7 +53,7 @@ def test_insert_by_position(delta: SparkSession, table: str) -> None:
 
 @statement("INSERT INTO t (columns) query")
 def test_insert_into_columns(delta: SparkSession, table: str) -> None:
-    """Adds the query's rows to the columns named; the others get their default, or NULL."""
+    """Adds the query's rows to the named columns; other columns get their default, or NULL."""
     delta.sql(f"INSERT INTO {table} (part, id) VALUES (1, 3)")
     assert (3, None, 1) in rows(delta, table)
     with pytest.raises(AnalysisException):
@@ -64,14 +64,14 @@ def test_insert_into_columns(delta: SparkSession, table: str) -> None:
 
 @statement("INSERT INTO t BY NAME query")
 def test_insert_by_name(delta: SparkSession, table: str) -> None:
-    """Adds the query's rows, columns matched by name, in any order."""
+    """Adds the query's rows. Columns are matched by name, in any order."""
     delta.sql(f"INSERT INTO {table} BY NAME SELECT 'c' AS word, 1 AS part, 3 AS id")
     assert (3, "c", 1) in rows(delta, table)
 
 
 @statement("INSERT … VALUES (…, DEFAULT)")
 def test_default(delta: SparkSession, path: str) -> None:
-    """DEFAULT is the column's default, NULL where it has none."""
+    """DEFAULT means the column's default, or NULL if it has none."""
     name = f"delta.`{path}`"
     delta.sql(
         f"""CREATE TABLE {name} (id INT, n INT DEFAULT 7, m INT) USING delta
@@ -84,7 +84,7 @@ def test_default(delta: SparkSession, path: str) -> None:
 
 @statement("INSERT … SELECT …, DEFAULT")
 def test_default_in_a_query(delta: SparkSession, path: str) -> None:
-    """DEFAULT as a column of the query is the column's default in each of its rows."""
+    """DEFAULT as a column of the query means the default of the table's column, in every row."""
     name = f"delta.`{path}`"
     delta.sql(
         f"""CREATE TABLE {name} (id INT, n INT DEFAULT 7, m INT) USING delta
@@ -103,7 +103,7 @@ def test_default_in_a_query(delta: SparkSession, path: str) -> None:
 
 @statement("INSERT WITH SCHEMA EVOLUTION INTO t query")
 def test_schema_evolution(delta: SparkSession, table: str) -> None:
-    """Adds the columns that the table lacks."""
+    """Adds the columns of the query that the table lacks, then its rows."""
     with pytest.raises(SchemaMismatchError, match="score"):
         delta.sql(f"INSERT INTO {table} BY NAME SELECT 3 AS id, 'c' AS word, 1 AS part, 0.5 AS score")
     delta.sql(
@@ -115,7 +115,7 @@ def test_schema_evolution(delta: SparkSession, table: str) -> None:
 
 @statement("INSERT INTO t PARTITION (p = 1, q) query")
 def test_insert_into_a_partition(delta: SparkSession, table: str) -> None:
-    """Adds rows with that value in the partition column; the query has the other columns."""
+    """Adds rows with this value in the partition column; the query has the other columns."""
     delta.sql(f"INSERT INTO {table} PARTITION (part = 3) VALUES (3, 'c')")
     delta.sql(f"INSERT INTO {table} PARTITION (part) VALUES (4, 'd', 4)")
     delta.sql(f"INSERT INTO {table} PARTITION (part = 5) (word, id) VALUES ('e', 5)")
@@ -147,7 +147,7 @@ def test_insert_overwrite_a_partition(delta: SparkSession, table: str) -> None:
 
 @statement("INSERT INTO t REPLACE WHERE condition query")
 def test_replace_where(delta: SparkSession, table: str) -> None:
-    """Replaces the rows that satisfy the condition, in one commit. Every new row must satisfy it too."""
+    """Replaces the rows that satisfy the condition, in one commit. Every new row must satisfy it, too."""
     delta.sql(f"INSERT INTO {table} REPLACE WHERE id >= 2 AND part = 2 SELECT 3, 'new', 2")
     assert rows(delta, table) == [(1, "a", 1), (3, "new", 2)]
     with pytest.raises(ReplaceWhereMismatchError):
@@ -187,7 +187,7 @@ def test_replace_on(delta: SparkSession, table: str) -> None:
 
 @statement("WITH name AS (query) INSERT INTO t query")
 def test_named_queries_before_insert(delta: SparkSession, table: str) -> None:
-    """Names queries for the query that gives the rows."""
+    """Gives names to queries, for use in the query of the INSERT."""
     delta.sql(
         f"WITH q AS (SELECT id + :n AS id, word, part FROM {table}) INSERT INTO {table} SELECT * FROM q", {"n": 10}
     )

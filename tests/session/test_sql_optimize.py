@@ -13,8 +13,8 @@ pytestmark = pytest.mark.spark
 
 @statement("OPTIMIZE t [FULL], of a table with clustering columns")
 def test_clustered(delta: SparkSession, path: str) -> None:
-    """Orders rows by the clustering columns: those written since the last run; with FULL, also files that were ordered by
-    other columns."""
+    """Orders the rows that were written since the last run by the clustering columns. With FULL, it also reorders files
+    that were ordered by other columns."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} (id INT, word STRING) USING delta CLUSTER BY (id, word)")
     delta.sql(f"INSERT INTO {table} VALUES (3, 'a'), (1, 'b')")

@@ -1,4 +1,4 @@
-"""Values that statements are given: `args`, and format fields."""
+"""Parameters and format fields."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ids(delta: SparkSession, table: str) -> list[int]:
 
 @statement("… :name …, … ? … with args")
 def test_parameters(delta: SparkSession, table: str) -> None:
-    """Parameters are values in queries, conditions and assignments; no value is ever taken for SQL."""
+    """Parameters are values in queries, conditions and assignments. A value is never parsed as SQL."""
     assert delta.sql(f"DELETE FROM {table} WHERE id = :low OR id >:high", {"low": 0, "high": 3}).first() == (2,)
     assert delta.sql(f"UPDATE {table} SET word = ? WHERE id - ? = 2", [HOSTILE, -1]).first() == (1,)
     assert delta.sql(f"SELECT word FROM {table} WHERE id = 1").first() == (HOSTILE,)
@@ -85,7 +85,7 @@ def test_a_value_is_what_spark_takes_it_for(delta: SparkSession, table: str) -> 
 
 @statement("… {field} … with keyword arguments")
 def test_format_fields(delta: SparkSession, table: str) -> None:
-    """Fields refer to DataFrames, columns and values, as in PySpark. Braces of the text are doubled."""
+    """Fields refer to DataFrames, columns and values, as in PySpark. Write braces that belong to the text twice."""
     few = delta.range(2)
     assert delta.sql(
         "DELETE FROM " + table + " WHERE id IN (SELECT id FROM {few}) OR word = '{{}}'", few=few
@@ -99,7 +99,7 @@ def test_format_fields(delta: SparkSession, table: str) -> None:
 
 @statement("IDENTIFIER(expression) in the place of a name")
 def test_identifier_clause(delta: SparkSession, name: str) -> None:
-    """A constant expression gives the name of the table that a statement works on."""
+    """The name of the statement's table is the value of a constant expression."""
     delta.sql("CREATE TABLE IDENTIFIER(:name) USING delta AS SELECT 1 AS id", {"name": name})
     assert delta.sql("DELETE FROM IDENTIFIER(lower(:name)) WHERE id = :id", {"name": name, "id": 1}).first() == (1,)
     assert delta.sql(f"DESCRIBE HISTORY IDENTIFIER('{name}')").count() == 2
@@ -134,7 +134,7 @@ def test_time_travel_takes_parameters(delta: SparkSession, table: str) -> None:
 @pytest.mark.skipif(pyspark.__version__ < "4.1", reason="Spark reads a quote twice as the end of a name and a string")
 @statement('"a name" with spark.sql.ansi.doubleQuotedIdentifiers')
 def test_names_in_double_quotes(native: SparkSession, path: str) -> None:
-    """Where the session reads text in double quotes as names, every statement does."""
+    """If the session reads text in double quotes as a name, so does every statement."""
     delta = native.newSession()
     anabranch.enable(delta).conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
     delta.conf.set("spark.sql.ansi.enabled", "true")

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.spark
 
 @statement("RESTORE [TABLE] t [TO] {VERSION | TIMESTAMP} AS OF x")
 def test_restore(delta: SparkSession, name: str) -> None:
-    """The table becomes what it was: rows, columns, properties, clustering. If VACUUM has removed files of that version, the error names some."""
+    """Restores the rows, columns, properties and clustering of an earlier version. If VACUUM has deleted files of that
+    version, the error names some of them."""
     delta.sql(f"CREATE TABLE {name} (id INT) USING delta")
     delta.sql(f"INSERT INTO {name} VALUES (1)")
     delta.sql(f"INSERT INTO {name} VALUES (2)")

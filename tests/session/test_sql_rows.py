@@ -46,7 +46,7 @@ def test_delete(delta: SparkSession, table: str) -> None:
 
 @statement("UPDATE t SET column = value, … [WHERE condition]")
 def test_update(delta: SparkSession, table: str) -> None:
-    """Gives rows new values, also to fields of structs. Returns `num_affected_rows`."""
+    """Sets columns, or fields of structs, of the rows for which the condition is true. Returns `num_affected_rows`."""
     updated = delta.sql(
         f"UPDATE {table} t SET t.n = t.n + CASE WHEN id = 1 THEN 1 ELSE 2 END, s.y = 'new' WHERE id < 2"
     )
@@ -115,8 +115,9 @@ def test_rows_of_other_tables_are_sparks(delta: SparkSession) -> None:
 
 @statement("MERGE INTO t USING source ON condition WHEN MATCHED … WHEN NOT MATCHED … WHEN NOT MATCHED BY SOURCE …")
 def test_merge(delta: SparkSession, table: str) -> None:
-    """Joins the table with a source, a table or a query, and updates, deletes and inserts rows by the first clause whose
-    condition holds. Returns `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`."""
+    """Joins the table with a source, which is a table or a query, and updates, deletes and inserts rows. For each row
+    the first clause whose condition is true counts. Returns `num_affected_rows`, `num_updated_rows`,
+    `num_deleted_rows`, `num_inserted_rows`."""
     merged = delta.sql(
         f"""MERGE INTO {table} AS t
             USING (SELECT id, id * 100 AS n FROM range(1, 6)) AS s
@@ -135,7 +136,7 @@ def test_merge(delta: SparkSession, table: str) -> None:
 
 @statement("… UPDATE SET *, INSERT *")
 def test_merge_all_columns(delta: SparkSession, name: str) -> None:
-    """Gives each column the value of the source's column of that name."""
+    """Sets each column to the value of the source's column of the same name."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT id, 'old' AS word FROM range(2)")
     delta.sql("CREATE OR REPLACE TEMP VIEW a_source AS SELECT id, 'new' AS word FROM range(1, 3)")
     merged = delta.sql(

@@ -33,7 +33,8 @@ def operations(delta: SparkSession, name: str) -> list[str]:
 
 @statement("CREATE TABLE [IF NOT EXISTS] t (…) USING delta")
 def test_create_table(delta: SparkSession, name: str) -> None:
-    """Makes an empty table, and the catalog knows its name. With `IF NOT EXISTS` an existing table stays as it is."""
+    """Creates an empty table and registers its name in the catalog. With `IF NOT EXISTS` an existing table stays as it
+    is."""
     created = delta.sql(
         f"""CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'the key', `a b` STRING, s STRUCT<x: INT, y: ARRAY<DATE>>)
             USING delta COMMENT "it's mine" TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'k' = 'v')"""
@@ -56,7 +57,8 @@ def test_create_table(delta: SparkSession, name: str) -> None:
 
 @statement("… PARTITIONED BY (columns)")
 def test_create_partitioned(delta: SparkSession, name: str) -> None:
-    """Keeps files apart by the columns' values. A column with a type after it becomes the table's last."""
+    """Partitions the table: each file has rows with the same values of these columns. A column with a type after it is
+    added as the last column of the table."""
     delta.sql(f"CREATE TABLE {name} (id INT, part STRING) USING delta PARTITIONED BY (part)")
     assert DeltaTable.forName(delta, name).detail().first().partitionColumns == ["part"]
     delta.sql(f"CREATE OR REPLACE TABLE {name} (id INT) USING delta PARTITIONED BY (day DATE COMMENT 'when')")
@@ -66,15 +68,15 @@ def test_create_partitioned(delta: SparkSession, name: str) -> None:
 
 @statement("… CLUSTER BY (columns)")
 def test_create_clustered(delta: SparkSession, path: str) -> None:
-    """Names the columns that OPTIMIZE is to order rows by."""
+    """Sets the clustering columns, by which OPTIMIZE orders rows."""
     delta.sql(f"CREATE TABLE delta.`{path}` (a INT, s STRUCT<b: INT>) USING delta CLUSTER BY (a, s.b)")
     assert DeltaTable.forPath(delta, path).detail().first().clusteringColumns == ["a", "s.b"]
 
 
 @statement("… LOCATION 'folder'")
 def test_create_at_a_location(delta: SparkSession, name: str, path: str) -> None:
-    """Keeps the files in that folder, and leaves them there when the table is dropped. A table that is there is taken
-    as it is."""
+    """Creates an external table: its files are in that folder, and stay there when the table is dropped. If the folder
+    is a Delta table already, the name then refers to it."""
     delta.sql(f"CREATE TABLE {name} (id INT) USING delta LOCATION '{path}'")
     delta.sql(f"INSERT INTO {name} VALUES (1)")
     delta.sql(f"DROP TABLE {name}")
@@ -92,8 +94,8 @@ def test_create_by_path(delta: SparkSession, path: str) -> None:
 
 @statement("… (c type DEFAULT …, c type GENERATED ALWAYS AS (…), c BIGINT GENERATED … AS IDENTITY, CHECK (…))")
 def test_columns_with_rules(delta: SparkSession, path: str) -> None:
-    """Gives columns values that rows leave out, columns that are computed or numbered, and conditions that all rows
-    satisfy. Defaults need the property `delta.feature.allowColumnDefaults = 'supported'`."""
+    """Defines defaults, generated columns, identity columns, and conditions that all rows must satisfy. Defaults need
+    the property `delta.feature.allowColumnDefaults = 'supported'`."""
     delta.sql(
         f"""CREATE TABLE delta.`{path}` (
               id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 5),
@@ -112,7 +114,7 @@ def test_columns_with_rules(delta: SparkSession, path: str) -> None:
 
 @statement("CREATE TABLE t USING delta AS query")
 def test_create_table_as_select(delta: SparkSession, name: str) -> None:
-    """Makes the table with the query's columns and rows, in one commit."""
+    """Creates the table with the query's columns and rows, in one commit."""
     delta.sql(
         f"CREATE TABLE {name} USING delta PARTITIONED BY (part) COMMENT 'c' AS SELECT id, id % 2 AS part FROM range(4)"
     )
@@ -128,8 +130,8 @@ def test_create_table_as_select(delta: SparkSession, name: str) -> None:
 
 @statement("CREATE OR REPLACE TABLE t …, REPLACE TABLE t …")
 def test_replace(delta: SparkSession, name: str) -> None:
-    """Gives the table a new definition, and the query's rows if there is one, in one commit. Older versions stay readable.
-    `REPLACE` needs a table that is there."""
+    """Gives the table a new definition, and the rows of the query if there is one, in one commit. Older versions stay
+    readable. `REPLACE` needs an existing table."""
     with pytest.raises((NotADeltaTableError, AnalysisException)):
         delta.sql(f"REPLACE TABLE {name} USING delta AS SELECT 1 AS id")
     delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta TBLPROPERTIES ('a' = 'b') AS SELECT 1 AS id")
@@ -148,7 +150,8 @@ def test_replace(delta: SparkSession, name: str) -> None:
 
 @statement("CREATE TABLE t LIKE s [USING delta]")
 def test_create_like(delta: SparkSession, name: str, path: str) -> None:
-    """Makes an empty table with the columns, partitioning, comment and properties of another, Delta or not."""
+    """Creates an empty table with the columns, partitioning, comment and properties of another table, which need not be
+    a Delta table."""
     delta.sql(
         f"""CREATE TABLE delta.`{path}` (id INT NOT NULL COMMENT 'c', n BIGINT GENERATED BY DEFAULT AS IDENTITY, part INT)
             USING delta PARTITIONED BY (part) COMMENT 'd' TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'k' = 'v')"""
@@ -165,7 +168,7 @@ def test_create_like(delta: SparkSession, name: str, path: str) -> None:
 
 @statement("DROP TABLE [IF EXISTS] t")
 def test_drop(delta: SparkSession, name: str) -> None:
-    """Removes the name, and the files too if the catalog chose their place. A table without a name is refused."""
+    """Removes the name, and also the files if the catalog chose their folder. A table without a name is refused."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
     delta.sql(f"DROP TABLE {name}")
     assert not delta.catalog.tableExists(name)

@@ -1,4 +1,4 @@
-"""Tables that Iceberg's readers read too, in SQL."""
+"""Tables that Iceberg can read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ pytestmark = pytest.mark.spark
 
 @statement("REORG TABLE t APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))")
 def test_upgrade(delta: SparkSession, path: str) -> None:
-    """Lets Iceberg read the table too: sets the properties, and writes files again that Iceberg could not read."""
+    """Makes the table readable for Iceberg, too: sets the properties, and rewrites files that Iceberg could not
+    read."""
     delta.range(3).coalesce(1).write.format("delta").save(path)
     with pytest.raises(UnsupportedOperationError, match="as a whole"):
         delta.sql(f"REORG TABLE delta.`{path}` WHERE id = 1 APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))")
@@ -27,7 +28,7 @@ def test_upgrade(delta: SparkSession, path: str) -> None:
     "CREATE TABLE t … TBLPROPERTIES ('delta.enableIcebergCompatV2' = 'true', 'delta.universalFormat.enabledFormats' = 'iceberg')"
 )
 def test_create(delta: SparkSession, path: str) -> None:
-    """Makes a table of which readers of Iceberg can read every version; column mapping is turned on with it."""
+    """Creates a table of which Iceberg's readers can read every version. Column mapping is turned on with it."""
     with pytest.raises(UniFormNeedsCompatError):
         delta.sql(
             f"CREATE TABLE delta.`{path}` USING delta "

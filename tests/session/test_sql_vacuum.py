@@ -1,4 +1,4 @@
-"""Freeing the space of old files."""
+"""Deleting old files."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def named(delta: SparkSession, sql: str, path: str) -> list[str]:
 
 @statement("VACUUM t [RETAIN n HOURS] [DRY RUN]")
 def test_vacuum(delta: SparkSession, table: str, path: str) -> None:
-    """Deletes files that are no longer needed: of no version within `delta.deletedFileRetentionDuration`, or within the hours
-    given, and old enough that no writer is about to commit them. The result is the table's path; with `DRY RUN` nothing
-    is deleted, and there is a row for each file that would be. Takes a folder as a string, too."""
+    """Deletes files that no version within `delta.deletedFileRetentionDuration`, or within these hours, needs, and that
+    are old enough that no writer is about to commit them. Returns the table's path. With `DRY RUN` nothing is deleted,
+    and each file that would be deleted is a row of the result. The folder can also be written as a string."""
     assert named(delta, f"VACUUM {table} DRY RUN", path) == ["orphan"]
     assert named(delta, f"VACUUM '{path}' DRY RUN RETAIN 168 HOURS", path) == ["orphan"]
     assert [row.path for row in delta.sql(f"VACUUM {table}").collect()] == [f"file:{path}"]
@@ -85,8 +85,9 @@ def test_vacuum(delta: SparkSession, table: str, path: str) -> None:
 
 @statement("VACUUM t {LITE | FULL}")
 def test_vacuum_lite(delta: SparkSession, table: str, path: str) -> None:
-    """`LITE` reads from the log which files were removed, instead of listing the folder; files that no commit ever named
-    stay. `FULL`, the default, lists. `spark.databricks.delta.vacuum.lite.enabled` makes `LITE` the default."""
+    """`LITE` reads from the log which files were removed, instead of listing the folder; files that no commit ever
+    named stay. `FULL`, the default, lists the folder. `spark.databricks.delta.vacuum.lite.enabled` makes `LITE` the
+    default."""
     with settings(delta, retentionDurationCheck__enabled="false", vacuum__logging__enabled="false"):
         assert len(named(delta, f"VACUUM {table} LITE RETAIN 0 HOURS DRY RUN", path)) == 1
         assert len(named(delta, f"VACUUM {table} FULL RETAIN 0 HOURS DRY RUN", path)) == 2
@@ -105,8 +106,8 @@ def test_vacuum_lite(delta: SparkSession, table: str, path: str) -> None:
 
 @statement("VACUUM t USING INVENTORY {i | (query)}")
 def test_vacuum_with_an_inventory(delta: SparkSession, table: str, path: str, name: str) -> None:
-    """Takes what is in the folder from a table or a query with the columns `path` (complete), `length`, `isDir` and
-    `modificationTime` (milliseconds), instead of listing it: storages offer such lists of their files."""
+    """Reads the list of the folder's files from a table or a query with the columns `path` (complete), `length`,
+    `isDir` and `modificationTime` (milliseconds), instead of listing the folder. Storages offer such lists."""
     rows = [
         (f"file:{path}/orphan", 1, False, 0),
         (f"file:{path}/elsewhere/../x", 1, False, 0),

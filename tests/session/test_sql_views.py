@@ -37,7 +37,8 @@ def ids(delta: SparkSession, name: str) -> list[int]:
 
 @statement("CREATE [OR REPLACE] [GLOBAL] TEMP VIEW v [(columns)] AS query")
 def test_temporary_view(delta: SparkSession, table: str, view: str) -> None:
-    """Names a query for this session, or for all of the application. It runs again each time the view is read."""
+    """Creates a view for this session, or with `GLOBAL` for the application. Its query runs again each time the view is
+    read."""
     query = f"CREATE TEMP VIEW {view} (id COMMENT 'the key', text) AS SELECT * FROM {table} WHERE id > "
     if pyspark.__version__ < "4.1":
         # Spark takes no markers in views.
@@ -59,7 +60,7 @@ def test_temporary_view(delta: SparkSession, table: str, view: str) -> None:
 
 @statement("CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v [(columns)] AS query, ALTER VIEW v AS query")
 def test_view_in_the_catalog(delta: SparkSession, table: str, path: str, view: str) -> None:
-    """Puts the query into the catalog, for every session. It runs again each time the view is read."""
+    """Creates a view in the catalog, for all sessions. Its query runs again each time the view is read."""
     delta.sql(f"CREATE TABLE delta.`{path}` USING delta AS SELECT 1L AS id, 5 AS n")
     delta.sql(f"CREATE VIEW {view} COMMENT 'both' AS SELECT t.id, word FROM {table} AS t WHERE id >= 1")
     delta.sql(f"CREATE VIEW IF NOT EXISTS {view} AS SELECT 1 AS other")
@@ -119,7 +120,7 @@ def test_the_view_that_was_created_last(delta: SparkSession, table: str, view: s
 
 @statement("CREATE [OR REPLACE] TEMP VIEW v USING delta OPTIONS (path 'folder' [, versionAsOf '3'])")
 def test_view_of_a_folder(delta: SparkSession, path: str, view: str) -> None:
-    """Names a table that has no name, or a version of it, for this session."""
+    """Gives a table without a name, or a version of a table, a name for this session."""
     delta.range(3).write.format("delta").save(path)
     delta.sql(f"CREATE TEMP VIEW {view} USING delta OPTIONS (path '{path}')")
     DeltaTable.forPath(delta, path).delete("id = 0")
@@ -130,8 +131,9 @@ def test_view_of_a_folder(delta: SparkSession, path: str, view: str) -> None:
 
 @statement("CACHE [LAZY] TABLE t [[AS] query], UNCACHE TABLE [IF EXISTS] t, REFRESH TABLE t")
 def test_cache(delta: SparkSession, table: str, view: str) -> None:
-    """Keeps the rows in memory, read again after each commit of this application; `REFRESH` reads those of others. With a query,
-    the name is a temporary view of it. `UNCACHE` lets the rows go."""
+    """Keeps the rows in memory. After each commit of this application they are read again; after a commit of another
+    one, `REFRESH` reads them again. With a query, the name becomes a temporary view of it. `UNCACHE` removes the rows
+    from memory."""
     delta.sql(f"CACHE TABLE {table} OPTIONS ('storageLevel' = 'MEMORY_ONLY')")
     delta.sql(f"DELETE FROM {table} WHERE id = 0")
     assert ids(delta, table) == [1, 2]
@@ -154,7 +156,7 @@ def test_what_is_cached_is_read(delta: SparkSession, table: str) -> None:
 
 @statement("DESCRIBE QUERY query, EXPLAIN [EXTENDED | FORMATTED | COST | CODEGEN] query")
 def test_about_queries(delta: SparkSession, table: str) -> None:
-    """What columns a query gives, and how Spark would run it."""
+    """Shows the columns of a query, or how Spark would run it."""
     assert [row.col_name for row in delta.sql(f"DESCRIBE QUERY SELECT word FROM {table}").collect()] == ["word"]
     assert "id" in delta.sql(f"EXPLAIN FORMATTED SELECT id FROM {table} WHERE id = 1").first().plan
     assert delta.sql(f"TABLE {table}").count() == 3

@@ -377,7 +377,7 @@ def test_rows_of_a_table_with_char_columns_are_written_back(delta: SparkSession,
         plain = delta.sql("SELECT 1 AS id, 'a' AS c, 'b' AS v")
         for unpadded in (own.where("id = 1"), plain):
             # Queries of the session find no such row, so that the new row would be added beside the old one.
-            with pytest.raises(ReplaceWhereMismatchError, match="need the blanks"):
+            with pytest.raises(ReplaceWhereMismatchError, match="must contain the blanks"):
                 unpadded.write.format("delta").mode("overwrite").option("replaceWhere", "c = 'a'").save(path)
         plain.write.format("delta").mode("overwrite").option("replaceWhere", "c = 'a   '").save(path)
         own.where("id = 1").write.format("delta").mode("append").save(path)

@@ -264,7 +264,7 @@ def test_classes_of_another_version_are_refused(gateway: Any, loader: Any, sourc
     load_classes(gateway, loader, sources, cache)
     (jar,) = cache.iterdir()
     (sources / "Python.java").write_text(PYTHON.replace("hello", "good morning"))
-    with pytest.raises(ExtensionClashError, match="not of this version of anabranch") as caught:
+    with pytest.raises(ExtensionClashError, match="does not belong to this version of anabranch") as caught:
         load_classes(gateway, loader, sources, cache)
     assert (caught.value.name, caught.value.location) == ("delta.Python", jar.as_uri().replace("///", "/"))
 
@@ -324,7 +324,7 @@ def test_the_error_of_a_jvm_that_takes_no_jars(gateway: Any, monkeypatch: pytest
     before = thread.getContextClassLoader()
     thread.setContextClassLoader(before.getParent())
     try:
-        with pytest.raises(ExtensionNotLoadedError, match="no class loader that takes jars"):
+        with pytest.raises(ExtensionNotLoadedError, match="no class loader that accepts jars"):
             load_extension(gateway)
     finally:
         thread.setContextClassLoader(before)

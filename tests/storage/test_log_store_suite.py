@@ -161,7 +161,7 @@ def test_a_file_that_is_too_large_is_not_read(store: LogStore) -> None:
     """Covers attack A9."""
     store.put(commit(0), b"0123456789")
     assert store.read(commit(0), size_max=10) == b"0123456789"
-    with pytest.raises(FileTooLargeError, match="10 bytes, more than 9"):
+    with pytest.raises(FileTooLargeError, match="10 bytes, and a file of its kind has at most 9"):
         store.read(commit(0), size_max=9)
     with pytest.raises(FileMissingError):
         store.read(commit(1), size_max=9)

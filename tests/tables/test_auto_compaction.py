@@ -230,7 +230,7 @@ def test_a_compaction_that_fails_fails_no_statement(
     assert operations(path) == ["CREATE TABLE", "WRITE"]
     with settings(delta, enabled="perhaps"), caplog.at_level(logging.WARNING, "anabranch.optimize"):
         append(delta, path, 10)
-    assert "it is true, auto, legacy or false" in caplog.text
+    assert "it must be true, auto, legacy or false" in caplog.text
     assert ids(delta, path) == list(range(20))
 
 

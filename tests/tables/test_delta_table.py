@@ -68,7 +68,7 @@ def test_create_by_name(delta: SparkSession, name: str) -> None:
 
 
 def test_replace_keeps_the_history(delta: SparkSession, name: str) -> None:
-    with pytest.raises(NotADeltaTableError, match="to be replaced cannot be found"):
+    with pytest.raises(NotADeltaTableError, match="the table to replace cannot be found"):
         DeltaTable.replace(delta).tableName(name).addColumn("id", "INT").execute()
     DeltaTable.createOrReplace(delta).tableName(name).addColumn("id", "INT").execute()
     delta.createDataFrame([(1,)], "id int").write.insertInto(name)

@@ -129,7 +129,7 @@ def _judge_info(
         problems.append(f"readVersion {info.get('readVersion')}")
     for name, value in {**info.get("operationParameters", {}), **info.get("operationMetrics", {})}.items():
         if not isinstance(value, str):
-            problems.append(f"{name} is no string")
+            problems.append(f"{name} is not a string")
     if info.get("isBlindAppend") and "remove" in kinds:
         problems.append("a blind append removes files")
     assert state.metadata is not None

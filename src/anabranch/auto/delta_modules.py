@@ -23,7 +23,7 @@ def top_spec(installed: ModuleSpec | None) -> ModuleSpec | None:
     if installed is not None and installed.has_location:
         if not _is_delta_spark(installed):
             return None
-        logger.info("delta is answered by anabranch, not by the delta-spark in %s", installed.origin)
+        logger.info("`import delta` imports anabranch, not the delta-spark in %s", installed.origin)
     return _spec("delta")
 
 

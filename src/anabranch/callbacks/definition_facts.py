@@ -121,7 +121,7 @@ def _check_collation(properties: Mapping[str, str]) -> None:
     if collation.upper() != BINARY_COLLATION:
         raise UnsupportedOperationError(
             operation=f"DEFAULT COLLATION {collation} for a Delta table",
-            instead=f"Write COLLATE {collation} behind the type of each column that is to have it.",
+            instead=f"Write COLLATE {collation} after the type of each column that should have it.",
         )
 
 

@@ -299,7 +299,9 @@ class FolderCatalogHandler:
             operation = f"CREATE SCHEMA {name} with a {unsupported}, which a folder cannot have,"
             raise UnsupportedOperationError(operation=operation, instead="Leave it out.")
         operation = f"{name} USING {unsupported}, in a catalog of folders, which has only Delta tables,"
-        raise UnsupportedOperationError(operation=operation, instead="Say USING delta, or use a name in spark_catalog.")
+        raise UnsupportedOperationError(
+            operation=operation, instead="Write USING delta, or use a name in spark_catalog."
+        )
 
     def _named(self, session: Any, full_name: str) -> tuple[DeltaSession, FolderName]:
         delta_session = self._driver.session(session)

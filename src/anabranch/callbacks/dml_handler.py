@@ -56,7 +56,7 @@ class DmlHandler:
 
     def refuse_filtered_target(self, node: str) -> None:
         """Raises `PartialTargetError`: the view might not show the new rows."""
-        problem = "it shows some of the table's rows only"
+        problem = "it shows only some of the table's rows"
         raise PartialTargetError(statement=_STATEMENTS[node], problem=problem)
 
     def refuse_metadata_column(self, rows: str) -> None:

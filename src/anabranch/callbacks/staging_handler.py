@@ -95,7 +95,7 @@ class StagingHandler:
         check_may_be_part(table, "CREATE TABLE AS SELECT")
         creation_mode = _MODES[mode]
         if creation_mode is CreationMode.REPLACE and not _exists(delta_session, table):
-            raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
+            raise NotADeltaTableError(table=table.label, found="the table to replace cannot be found")
         overwrites = saves and creation_mode is CreationMode.CREATE_OR_REPLACE
         key = uuid.uuid4().hex
         with self._lock:

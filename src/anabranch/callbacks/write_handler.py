@@ -115,7 +115,7 @@ class WriteHandler(StagingHandler):
             values, mode=mode, partition_by=partitioned, cluster_by=clustered, settings=delta_session
         )
         if chosen.path is None:
-            problem = "a Delta table is written to exactly one path; give one to save(), or use saveAsTable"
+            problem = "a Delta table is written to exactly one path; pass one to save(), or use saveAsTable"
             raise InvalidOptionError(option="path", value="None", problem=problem)
 
         def new_rows() -> DataFrame:
@@ -162,7 +162,7 @@ def _check_options(write: _WriteFacts) -> None:
         return
     kind, lower = write.kind, {key.lower(): value for key, value in write.options.items()}
     if "replacewhere" in lower and kind != _APPEND:
-        problem = "with writeTo, the condition is the argument of overwrite(…)"
+        problem = "with writeTo, pass the condition to overwrite(…)"
         raise InvalidOptionError(option="replaceWhere", value=lower["replacewhere"], problem=problem)
     for option in (ON, USING):
         if option.lower() in lower and kind == _OVERWRITE:

@@ -140,7 +140,7 @@ def _features_in_words(document: dict[str, Any]) -> str:
     if idle:
         lines.append(f"supported, not in use: {listed(idle)}")
     if unknown:
-        lines.append(f"unknown to this anabranch: {listed(unknown)}")
+        lines.append(f"unknown to this release: {listed(unknown)}")
     return "\n".join(lines) or "none"
 
 

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from anabranch import __version__
+from anabranch.cli.command_help import examples, join_lines
 from anabranch.cli.output import print_json, print_report, reporting
 from anabranch.cli.report import report
 from anabranch.cli.serve import serve
@@ -23,6 +24,7 @@ from anabranch.cli.shared_arguments import (
     Debug,
     Json,
     Options,
+    Settings,
     Table,
     Timestamp,
     Version,
@@ -34,13 +36,13 @@ from anabranch.cli.statements import statement_commands
 app = typer.Typer(
     name="anabranch",
     help=(
-        "See and check Delta Lake tables without writing code, and run programs written for delta-spark.\n\n"
+        "Inspect and maintain Delta Lake tables without writing code, and run programs written for delta-spark.\n\n"
         "TABLE is a folder or a URL: ./flights, /data/sales, s3://bucket/sales, gs://…, abfss://… "
         "Only sql, optimize, vacuum, restore, demo, run, shell and serve start Java."
     ),
     epilog=(
-        "Exit codes: 0 all is well, 1 an error (fsck: or problems found), 2 the command was not understood, "
-        "130 stopped by Ctrl-C. run: those of the program."
+        "Exit codes: 0 success; 1 an error, or problems that fsck has found; 2 wrong arguments; 130 stopped by Ctrl-C. "
+        "The command run exits with the code of the program."
     ),
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -51,27 +53,24 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _start(
-    version: Annotated[bool, typer.Option("--version", help="Show the version of anabranch and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version of anabranch and exit.")] = False,
 ) -> None:
     if version:
         typer.echo(f"anabranch {__version__}")
         raise typer.Exit
 
 
-def _examples(*lines: str) -> str:
-    """The last paragraph of a command's help, with these examples."""
-    return "\b\nExamples:\n" + "\n".join(f"  anabranch {line}" for line in lines)
-
-
-@app.command(epilog=_examples("history ./flights", "history s3://bucket/sales --limit 50", "history ./flights --json"))
+@app.command(epilog=examples("history ./flights", "history s3://bucket/sales --limit 50", "history ./flights --json"))
 def history(
     table: Table,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Commits to show; 0 for all.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="NUMBER", min=0, help="How many commits to show; 0 for all.")
+    ] = 20,
     option: Options = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Who changed the table, when and how: one row a commit, newest first."""
+    """Show who changed the table, when and how: one row for each commit, newest first."""
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.history import read_history
         from anabranch.cli.table_opening import open_snapshots
@@ -79,9 +78,9 @@ def history(
         print_report(read_history(open_snapshots(table, option or []), limit=limit or None), as_json=as_json)
 
 
-@app.command(epilog=_examples("detail ./flights", "detail s3://bucket/sales --json"))
+@app.command(epilog=examples("detail ./flights", "detail s3://bucket/sales --json"))
 def detail(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
-    """What the table is: size, rows, schema, partitioning, properties, protocol and the state of its log."""
+    """Describe the table: size, rows, schema, partitioning, properties, protocol, and the state of its log."""
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.detail import table_detail
         from anabranch.cli.table_opening import open_snapshots
@@ -90,16 +89,16 @@ def detail(table: Table, option: Options = None, as_json: Json = False, debug: D
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "show ./flights",
-        'show ./flights --columns carrier,origin,dep_delay --where "month = 3 AND dep_delay > 60"',
+        'show ./flights --columns carrier,dep_delay --where "dep_delay > 60"',
         "show ./flights --version 3 --limit 5",
         "show ./flights --timestamp '2026-03-01 10:30'",
     )
 )
 def show(
     table: Table,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="NUMBER", min=1, help="How many rows to show.")] = 20,
     columns: Columns = None,
     where: Where = None,
     version: Version = None,
@@ -108,10 +107,10 @@ def show(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """The first rows of the table, now or at an earlier version.
+    """Show the first rows of the table, at the newest or an earlier version.
 
-    Only files that can hold a row for --where are opened. Conditions are comparisons, IN, BETWEEN, IS NULL
-    and LIKE 'prefix%', joined by AND, OR and NOT; a condition that needs Spark is refused.
+    --where opens only files that can hold matching rows. It understands comparisons, IN, BETWEEN, IS NULL and
+    LIKE 'prefix%', combined with AND, OR and NOT. Any other condition needs Spark: use anabranch sql.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.show import first_rows
@@ -130,7 +129,7 @@ def show(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "files ./flights",
         'files ./flights --where "month = 3"',
         "files ./flights --columns time_hour,dep_delay --limit 0",
@@ -142,7 +141,13 @@ def files(
     columns: Columns = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=0, help="Files to list, 0 for all. [default: 100; all with --json]"),
+        typer.Option(
+            "--limit",
+            "-n",
+            metavar="NUMBER",
+            min=0,
+            help="How many files to list; 0 for all. \\[default: 100; all with --json]",
+        ),
     ] = None,
     version: Version = None,
     timestamp: Timestamp = None,
@@ -150,9 +155,10 @@ def files(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """The live files: size, rows, hidden rows, partition, and minimum and maximum of chosen columns.
+    """List the data files of a version: size, rows, deleted rows, partition, and minimum and maximum of columns.
 
-    With --where: which files the condition would read and how many it skips, by partition values and statistics.
+    With --where it lists the files that a query with this condition would read, and says how many it would skip
+    by partition values and statistics.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.files import FILES_SHOWN, list_files
@@ -167,19 +173,19 @@ def files(
 
 @app.command(
     context_settings={"ignore_unknown_options": True},  # or -1 would be taken for an option
-    epilog=_examples("log ./flights", "log ./flights 16", "log ./flights -2", "log ./flights 0 --raw"),
+    epilog=examples("log ./flights", "log ./flights 16", "log ./flights -2", "log ./flights 0 --raw"),
 )
 def log(
     table: Table,
     number: Annotated[int, typer.Argument(metavar="N", help="The version; -1 is the newest, -2 the one before.")] = -1,
     raw: Annotated[
-        bool, typer.Option("--raw", metavar="", help="The actions as the log has them, one a line.")
+        bool, typer.Option("--raw", metavar="", help="Show the actions as they are in the log, one on each line.")
     ] = False,
     option: Options = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """One commit in words: who did what, what it read, which commits landed first, which files and settings changed."""
+    """Explain one commit: who did what, what it read, which commits landed first, which files and settings changed."""
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.log_entry import RawCommit, read_entry
         from anabranch.cli.table_opening import open_snapshots
@@ -188,7 +194,7 @@ def log(
         print_report(RawCommit(table=entry.table, commit=entry.commit) if raw else entry, as_json=as_json)
 
 
-@app.command(epilog=_examples("checkpoint ./flights", "checkpoint ./flights --log-compaction 4..6"))
+@app.command(epilog=examples("checkpoint ./flights", "checkpoint ./flights --log-compaction 4..6"))
 def checkpoint(
     table: Table,
     log_compaction: Commits = None,
@@ -196,9 +202,9 @@ def checkpoint(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a checkpoint of the newest version, so that readers need not replay the log from further back.
+    """Write a checkpoint of the newest version, so that readers have fewer commits to read.
 
-    Writers do this by themselves every few commits (delta.checkpointInterval).
+    Writers do this by themselves after every few commits (delta.checkpointInterval).
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.checkpoint import checkpoint_newest, compact_log
@@ -209,15 +215,15 @@ def checkpoint(
         print_report(written, as_json=as_json)
 
 
-@app.command(epilog=_examples("fsck ./flights", "fsck s3://bucket/sales --json"))
+@app.command(epilog=examples("fsck ./flights", "fsck s3://bucket/sales --json"))
 def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
-    """Check the table, and report each problem with its remedy. Never changes anything.
+    """Check the table and report each problem with its remedy, without changing anything.
 
-    Looks for gaps and damage in the log, checkpoints that cannot be read, a stale or corrupt _last_checkpoint,
-    checksums that disagree with the log, data files that are missing or of another size, deletion vectors that
-    cannot be read, and table features that this anabranch does not support.
+    It looks for gaps and damage in the log, checkpoints that cannot be read, a stale or corrupt _last_checkpoint,
+    checksums that disagree with the log, data files that are missing or have another size, deletion vectors that
+    cannot be read, and table features that this release of anabranch does not support.
 
-    Exit code 0: clean. 1: problems found.
+    The exit code is 0 if there are no problems, and 1 if there are.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.fsck.fsck_command import check_table
@@ -233,26 +239,32 @@ def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Deb
 
 
 app.command(
-    epilog=_examples(
+    epilog=examples(
         "report ./flights --open", "report s3://bucket/sales -o sales.html", "report ./flights --json > flights.json"
     )
 )(report)
 
 
-@app.command(epilog=_examples("demo ./flights", "demo ./flights --rows 20000"))
+@app.command(epilog=examples("demo ./flights", "demo ./flights --rows 20000"))
 def demo(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Folder for the new table.", show_default=False)],
     rows: Annotated[
         int | None,
-        typer.Option("--rows", min=100, help="Load only about this many. [default: all 336,776]", show_default=False),
+        typer.Option(
+            "--rows",
+            metavar="NUMBER",
+            min=100,
+            help="Load only about this many rows. \\[default: all 336,776]",
+            show_default=False,
+        ),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     r"""Make a Delta table of 336,776 real flights, written by four processes at once, and show what it can do.
 
-    Takes about a minute. Needs Java 17 and the flights: pip install "anabranch\[demo]". Leaves the table for
-    you to explore. A folder that holds anything but an earlier demo table is left alone.
+    It takes about a minute, and needs Java 17 and the data: pip install "anabranch\[demo]". The table stays, for you
+    to explore. A folder that contains anything but an earlier demo table is not touched.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.demo.demo_command import run_demo
@@ -271,7 +283,7 @@ for _statement, _lines in (
     (statement_commands.vacuum, ("vacuum ./flights --dry-run", "vacuum ./flights --retain 240 --yes")),
     (statement_commands.restore, ("restore ./flights --version 3", "restore ./flights -t '2026-03-01 10:30'")),
 ):
-    app.command(rich_help_panel=STATEMENTS, epilog=_examples(*_lines))(_statement)
+    app.command(rich_help_panel=STATEMENTS, epilog=examples(*_lines))(_statement)
 
 PROGRAMS = "Programs written for delta-spark"
 
@@ -280,23 +292,23 @@ PROGRAMS = "Programs written for delta-spark"
     "run",
     rich_help_panel=PROGRAMS,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    epilog=_examples("run script.py", "run script.py --day 2026-03-01", "run -m dbt build", 'run -c "import delta"'),
+    epilog=examples("run script.py", "run script.py --day 2026-03-01", "run -m dbt build", 'run -c "import delta"'),
 )
 def run_program(
     program: Annotated[
         list[str],
         typer.Argument(
             metavar="PROGRAM",
-            help="As after `python`: SCRIPT, -m MODULE or -c CODE. The arguments that follow go to the program.",
+            help="As after python: SCRIPT, -m MODULE or -c CODE, followed by the arguments of the program.",
             show_default=False,
         ),
     ],
 ) -> None:
     """Run a Python program that was written for delta-spark, without changing it.
 
-    Every Spark session that it or its libraries make knows Delta. `import delta` gives anabranch's classes, also
-    where delta-spark is installed. Settings that would load the delta-spark jar are left out, with a warning.
-    The rest is as with python: arguments, exit code, tracebacks.
+    Every Spark session that the program or its libraries create knows Delta. `import delta` imports anabranch's
+    classes, even where delta-spark is installed. Settings that would load the delta-spark jar are left out, with a
+    warning. Everything else is as with python: arguments, exit code, tracebacks.
     """
     from anabranch.cli.programs import program_run
 
@@ -306,20 +318,17 @@ def run_program(
     program_run.run_program(parsed)
 
 
-@app.command(rich_help_panel=PROGRAMS, epilog=_examples("shell", "shell --conf spark.remote=sc://localhost"))
+@app.command(rich_help_panel=PROGRAMS, epilog=examples("shell", "shell --conf spark.remote=sc://localhost"))
 def shell(
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", "-c", metavar="KEY=VALUE", help="Setting of the session. May be repeated."),
-    ] = None,
+    conf: Settings = None,
     plain: Annotated[
-        bool, typer.Option("--plain", metavar="", help="Python's own shell, also where IPython is installed.")
+        bool, typer.Option("--plain", metavar="", help="Use Python's own shell even where IPython is installed.")
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """An interactive Python with a Spark session that knows Delta: `spark`.
+    """Start an interactive Python in which `spark` is a session that knows Delta.
 
-    Uses IPython where it is installed. The session is local unless a setting or the environment says otherwise.
+    It is IPython where that is installed. The session is local unless a setting or the environment says otherwise.
     """
     with reporting(as_json=False, debug=debug):
         from anabranch.cli.programs.shell import start_shell
@@ -335,18 +344,18 @@ class Position(enum.StrEnum):
     STATUS = "status"
 
 
-@app.command(rich_help_panel=PROGRAMS, epilog=_examples("auto on", "auto status", "auto off"))
+@app.command(rich_help_panel=PROGRAMS, epilog=examples("auto on", "auto status", "auto off"))
 def auto(
     position: Annotated[
-        Position, typer.Argument(metavar="on|off|status", help="Switch on, switch off, or show the state.")
+        Position, typer.Argument(metavar="on|off|status", help="Switch it on, switch it off, or show its state.")
     ] = Position.STATUS,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make every Python of this environment do what `run` does, until it is switched off again.
+    """Let every Python program of this environment run as under `run`, until this is switched off.
 
-    For programs that schedulers, notebooks or spark-submit start. Writes one file, anabranch_auto.pth, into
-    site-packages, and changes nothing else. ANABRANCH_AUTO=0 leaves one process out.
+    Use it for programs that a scheduler, a notebook or spark-submit starts. It writes one file, anabranch_auto.pth,
+    into site-packages, and changes nothing else. The environment variable ANABRANCH_AUTO=0 exempts a process.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.programs.auto_switch import turn
@@ -356,12 +365,14 @@ def auto(
 
 app.command(
     rich_help_panel="Clients",
-    epilog=_examples(
+    epilog=examples(
         "serve --warehouse /data/warehouse",
         "serve --connect 15002 --conf spark.driver.memory=8g",
         "serve --check --connect 15002",
     ),
 )(serve)
+
+join_lines(app)
 
 
 def run() -> None:

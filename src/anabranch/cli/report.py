@@ -17,20 +17,26 @@ def report(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The file to write. [default: NAME-report.html]", show_default=False
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file to write. \\[default: NAME-report.html]",
+            show_default=False,
         ),
     ] = None,
-    open_page: Annotated[bool, typer.Option("--open", metavar="", help="Open the page in the browser.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Commits to read; 0 for all.")] = 1000,
+    open_page: Annotated[bool, typer.Option("--open", metavar="", help="Open the page in a browser.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="NUMBER", min=0, help="How many commits to read; 0 for all.")
+    ] = 1000,
     option: LongOptions = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    r"""Write the state of the table as a page: versions, files, layout, log, schema, and who can read it.
+    r"""Write a page about the state of the table: versions, files, layout, log, schema, and who can read it.
 
-    One HTML file, which needs no network. It is made from the log alone; no data file is read, and nothing is changed.
-    Says what OPTIMIZE, REORG and VACUUM would gain, and how many files a lookup by a column reads. The page needs
-    pip install "anabranch\[report]"; --json prints its numbers without.
+    The page is one HTML file that needs no network. It is made from the log alone: no data file is read and nothing
+    is changed. It says what OPTIMIZE, REORG and VACUUM would gain, and how many files a lookup by each column reads.
+    It needs pip install "anabranch\[report]"; --json, which prints the numbers, does not.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.table_opening import open_snapshots

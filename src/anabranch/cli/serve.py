@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.5
 
 
 def _port(server: str, port: int, other: str) -> Any:
-    text = f"Port for {server}; 0 is any free port. [default: {port} without {other}]"
+    text = f"Port for {server}; 0 for any free port. \\[default: {port} without {other}]"
     return typer.Option(metavar="PORT", min=0, max=65535, help=text, show_default=False)
 
 
@@ -33,37 +33,45 @@ Host = Annotated[
     str,
     typer.Option(
         metavar="ADDRESS",
-        help="Address to listen on. One that other machines reach needs a token, and for JDBC a login.",
+        help="Address to listen on. If other machines can reach it, Spark Connect needs a token and JDBC a login.",
     ),
 ]
-Warehouse = Annotated[str, typer.Option(metavar="DIR", help="Folder of the tables and of the metastore.")]
-Master = Annotated[str, typer.Option(metavar="URL", help="Spark's master, which runs the tasks.")]
+Warehouse = Annotated[str, typer.Option(metavar="DIR", help="Folder for tables and the metastore.")]
+Master = Annotated[str, typer.Option(metavar="URL", help="Spark's master: where tasks run.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--conf", "-c", metavar="KEY=VALUE", help="Setting of Spark. May be repeated."),
+    typer.Option("--conf", "-c", metavar="KEY=VALUE", help="A setting of Spark. May be repeated."),
 ]
 WarehouseOnly = Annotated[
     bool,
     typer.Option(
-        "--warehouse-only", metavar="", help="Refuse clients' paths outside --warehouse, and their own functions."
+        "--warehouse-only", metavar="", help="Refuse paths outside --warehouse to clients, and functions of their own."
     ),
 ]
 Users = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Users of JDBC, one name:hash a line, written by --add-user.")
+    str | None,
+    typer.Option(metavar="FILE", help="File with the users of JDBC, one name:hash on each line; --add-user writes it."),
 ]
 AddUser = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Add NAME to --users, prompt for the password, and start nothing."),
+    typer.Option(metavar="NAME", help="Prompt for a password, add NAME to the file of --users, and exit."),
 ]
 Drain = Annotated[
-    float, typer.Option(metavar="SECONDS", min=0, help="How long running statements may finish at the end.")
+    float,
+    typer.Option(
+        metavar="SECONDS", min=0, help="When the server stops, how long running statements may take to finish."
+    ),
 ]
 Check = Annotated[
-    bool, typer.Option("--check", metavar="", help="Check whether servers answer at these ports, and start nothing.")
+    bool, typer.Option("--check", metavar="", help="Check whether servers answer at these ports, and exit.")
 ]
 JsonLines = Annotated[
     bool,
-    typer.Option("--json", metavar="", help="One JSON document a line: when clients are served, and at the end."),
+    typer.Option(
+        "--json",
+        metavar="",
+        help="Print a JSON document on a line of its own when clients can connect, and when the server has stopped.",
+    ),
 ]
 
 
@@ -84,9 +92,10 @@ def serve(
 ) -> None:
     """Serve Delta tables to clients of Spark Connect and to programs that speak JDBC.
 
-    One driver with Spark's own servers, whose sessions know Delta from their first statement. Prints one line when
-    clients can connect. On SIGTERM or Ctrl-C it accepts no new clients, waits for running statements, and stops. Exit
-    code 0: all statements finished. 1: some were cancelled, or the driver was lost, or the start failed.
+    It starts one driver with Spark's own servers, whose sessions know Delta from their first statement, and prints a
+    line when clients can connect. On SIGTERM or Ctrl-C it accepts no new clients, waits for running statements, and
+    stops. The exit code is 0 if all statements finished, and 1 if some were cancelled, the driver was lost, or the
+    start failed.
     """
     if connect is None and jdbc is None:
         connect, jdbc = CONNECT_PORT, JDBC_PORT
@@ -173,7 +182,11 @@ def _serve(
             return False
         out.line(f"Stopping: {signals.first}", state="stopping", reason=signals.first)
         drained = server.stop(drain_seconds=drain_seconds)
-        ending = "all statements finished" if drained else f"after {drain_seconds:g} s statements were cancelled"
+        ending = (
+            "all statements finished"
+            if drained
+            else f"statements that were still running after {drain_seconds:g} s were cancelled"
+        )
         out.line(f"Stopped: {ending}", state="stopped", reason=signals.first, drained=drained)
         return drained
     finally:
@@ -187,7 +200,7 @@ def _add_user(users: str | None, name: str) -> None:
     from anabranch.server.logins import add_user  # noqa: PLC0415 - as above
 
     if users is None:
-        raise InvalidArgumentError(argument="--add-user", value=name, problem="name the file too, by --users")
+        raise InvalidArgumentError(argument="--add-user", value=name, problem="name the file by --users")
     # A program that adds a user writes the password to standard input.
     password = getpass.getpass(f"Password of {name}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     add_user(users, name, password)

@@ -13,7 +13,7 @@ def _storage_option(*names: str) -> Any:
     return typer.Option(
         *names,
         metavar="KEY=VALUE",
-        help="Storage setting by its Hadoop name, such as fs.s3a.endpoint=http://localhost:9000. May be repeated; "
+        help="A storage setting by its Hadoop name, such as fs.s3a.endpoint=http://localhost:9000. May be repeated; "
         "other settings come from the environment (AWS_…, GOOGLE_…, AZURE_…).",
         show_default=False,
     )
@@ -22,24 +22,31 @@ def _storage_option(*names: str) -> Any:
 Options = Annotated[list[str] | None, _storage_option("--option", "-o")]
 LongOptions = Annotated[list[str] | None, _storage_option("--option")]
 """The same where `-o` names a file."""
-Json = Annotated[
-    bool, typer.Option("--json", metavar="", help="One JSON document on standard output, and nothing else.")
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--conf", "-c", metavar="KEY=VALUE", help="A setting of the session. May be repeated."),
 ]
-Debug = Annotated[bool, typer.Option("--debug", metavar="", help="Show the traceback of an error.")]
+Json = Annotated[
+    bool, typer.Option("--json", metavar="", help="Print one JSON document to standard output, and nothing else.")
+]
+Debug = Annotated[bool, typer.Option("--debug", metavar="", help="If there is an error, show its traceback.")]
 Where = Annotated[
     str | None,
-    typer.Option("--where", "-w", metavar="SQL", help="A condition as after WHERE: \"month = 3 AND carrier = 'UA'\"."),
+    typer.Option("--where", "-w", metavar="SQL", help="A condition as in SQL: \"month = 3 AND carrier = 'UA'\"."),
 ]
 Columns = Annotated[
     str | None, typer.Option("--columns", "-c", metavar="A,B", help="Names of columns, separated by commas.")
 ]
-Version = Annotated[int | None, typer.Option("--version", "-v", min=0, help="The version to look at.")]
+Version = Annotated[
+    int | None,
+    typer.Option("--version", "-v", metavar="NUMBER", min=0, help="The version to read; the newest by default."),
+]
 Commits = Annotated[
     str | None,
     typer.Option(
         "--log-compaction",
         metavar="FIRST..LAST",
-        help="Write a log compaction instead: one file that readers may read instead of these commits.",
+        help="Write a log compaction instead: one file that readers may use in place of these commits.",
         show_default=False,
     ),
 ]
@@ -49,6 +56,6 @@ Timestamp = Annotated[
         "--timestamp",
         "-t",
         metavar="TIME",
-        help="The version at that time: 2026-03-01, '2026-03-01 10:30' (local) or 2026-03-01T10:30:00Z.",
+        help="Read the version of that time: 2026-03-01, '2026-03-01 10:30' (local) or 2026-03-01T10:30:00Z.",
     ),
 ]

@@ -57,7 +57,7 @@ def select_snapshot(snapshots: SnapshotCache, *, version: int | None, timestamp:
     `TimestampAfterLatestCommitError`.
     """
     if version is not None and timestamp is not None:
-        problem = "give either --version or --timestamp"
+        problem = "use either --version or --timestamp"
         raise InvalidArgumentError(argument="--timestamp", value=timestamp, problem=problem)
     if timestamp is not None:
         return snapshots.at_timestamp(milliseconds(timestamp))

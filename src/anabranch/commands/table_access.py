@@ -176,7 +176,7 @@ def check_same_table(table: TableRef, snapshot: Snapshot, *, table_id: str) -> N
         operation="another program",
         read_version=snapshot.version,
         reason=ConflictReason.TABLE_REPLACED,
-        where=f"table id {snapshot.metadata.id} in the place of {table_id}",
+        where=f"table id {snapshot.metadata.id} instead of {table_id}",
         advice="Check that the new table is the one you mean, then run the operation again.",
     )
 
@@ -192,7 +192,7 @@ def warn_of_parquet(table: TableRef) -> None:
     """Log a warning where the folder of a new table holds Parquet files, which are no part of the table."""
     if holds_parquet(table):
         LOGGER.warning(
-            "%s becomes a Delta table of the rows written now; the Parquet files that are in its folder are no "
+            "%s becomes a Delta table of the rows written now; the Parquet files in its folder are not "
             "part of it. To keep their rows, run CONVERT TO DELTA parquet.`%s` before the first write",
             table.label,
             table.path,

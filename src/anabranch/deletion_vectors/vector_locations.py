@@ -76,7 +76,7 @@ def vector_path(
         reason = "its path does not end with a UUID in Base85"
         raise DeletionVectorDescriptorError(table=table_root, vector=short_id(descriptor), reason=reason) from None
     if prefix in {".", ".."} or any(character in "/\\\0" for character in prefix):
-        reason = "the prefix of its path is no plain directory name"
+        reason = "the prefix of its path is not a plain directory name"
         raise DeletionVectorDescriptorError(table=table_root, vector=short_id(descriptor), reason=reason)
     return vector_file_path(file_id, prefix=prefix)
 

@@ -32,7 +32,7 @@ class ColumnInUseError(DeltaAnalysisError):
 
     def explain(self) -> str:
         return (
-            f"Column {self.column} of {self.table} cannot be {self.change}: used by {'; '.join(self.users)}. "
+            f"Column {self.column} of {self.table} cannot be {self.change}: it is used by {'; '.join(self.users)}. "
             "Drop or change these first."
         )
 

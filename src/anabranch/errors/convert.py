@@ -37,10 +37,11 @@ class NothingToConvertError(DeltaAnalysisError, FileNotFoundError):
     """Whether the catalog says which folders belong to the table."""
 
     def explain(self) -> str:
-        where = " that the catalog knows as a partition; MSCK REPAIR TABLE finds them" if self.partitions else ""
+        where = "the partitions that the catalog lists for " if self.partitions else ""
+        repair = " MSCK REPAIR TABLE adds folders to the catalog." if self.partitions else ""
         return (
-            f"CONVERT TO DELTA found no file in {self.directory}{where}. Files and folders whose names begin with _ or "
-            ". are ignored. Check the path; use CREATE TABLE for a new table."
+            f"CONVERT TO DELTA found no file in {where}{self.directory}. Files and folders whose names begin with _ or "
+            f". are ignored.{repair} Check the path; use CREATE TABLE for a new table."
         )
 
 

@@ -275,8 +275,8 @@ class ChangesNotRecordedError(DeltaAnalysisError):
 
     template = (
         "Changes of {table} from version {start} to {end} cannot be read: its change data feed was off in version "
-        "{version}. DESCRIBE HISTORY shows when 'delta.enableChangeDataFeed' was set; changes are recorded from there "
-        "on."
+        "{version}. DESCRIBE HISTORY shows when 'delta.enableChangeDataFeed' was set; changes are recorded from that "
+        "version on."
     )
     table: str
     version: int

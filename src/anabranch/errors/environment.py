@@ -39,9 +39,9 @@ class ExtensionClashError(DeltaError):
     """The driver's JVM has a class with the name of one of anabranch's and other contents."""
 
     template = (
-        "The driver's JVM has a class {name} that is not of this version of anabranch. It comes from {location}. If "
-        "another version was enabled in this JVM before, restart Python, and with it the JVM. If a jar of the session "
-        "has a package of that name, start without the jar."
+        "The driver's JVM has a class {name} that does not belong to this version of anabranch. It comes from "
+        "{location}. If another version was enabled in this JVM before, restart Python, and with it the JVM. If a jar "
+        "of the session has a package of that name, start without the jar."
     )
     name: str
     location: str
@@ -273,7 +273,10 @@ class FileTooLargeError(StorageError):
     size_max: int
 
     def explain(self) -> str:
-        return f"Refused to read {self.path} in {self.root}: it has {self.size_bytes} bytes, more than {self.size_max}."
+        return (
+            f"Refused to read {self.path} in {self.root}: it has {self.size_bytes} bytes, and a file of its kind has "
+            f"at most {self.size_max}."
+        )
 
 
 @delta_error("DELTA_PATH_OUTSIDE_TABLE", "22023")

@@ -108,7 +108,7 @@ class ZOrderTypeError(DeltaAnalysisError, ValueError):
 class ClusteredTableError(DeltaAnalysisError, ValueError):
     """A clause of OPTIMIZE does not apply to a clustered table, whose clustering columns say how rows are ordered."""
 
-    template = "{table} is clustered, so OPTIMIZE does not take {clause}. Leave {given} out."
+    template = "{table} is clustered, so OPTIMIZE does not accept {clause}. Leave {given} out."
     table: str
     clause: str
     given: str

@@ -52,7 +52,10 @@ class UnsupportedFeatureError(DeltaError):
         way_out = self.detail or (
             "Upgrade anabranch, or use an engine that supports it; there, ALTER TABLE … DROP FEATURE may remove it."
         )
-        return f"Table {self.table} uses the table {plural} {names}, not supported for {what} ({versions}). {way_out}"
+        return (
+            f"Table {self.table} uses the table {plural} {names}, which this release of anabranch does not support for "
+            f"{what} ({versions}). {way_out}"
+        )
 
 
 @delta_error("DELTA_INVALID_PROTOCOL_VERSION", "KD004")

@@ -112,8 +112,8 @@ class StreamedSchemaChangedError(DeltaError):
     def _way_out(self) -> str:
         if self.helps_to_restart:
             return (
-                "Start the query again, from spark.readStream on: it then continues with the new columns. No row is "
-                "read twice, and none is left out."
+                "Call spark.readStream again and start the query: it continues with the new columns. No row is read "
+                "twice, and none is left out."
             )
         return f"Rows written before cannot be read with the new columns: {_FROM_SCRATCH}."
 
@@ -139,9 +139,9 @@ class StreamedColumnsRemappedError(DeltaError):
 
     def explain(self) -> str:
         return (
-            f"Version {self.version} of {self.table} changed columns of the stream: {self.difference}. Start the query "
-            "again, from spark.readStream on. If it stops here again, it has not read all rows from before the change, "
-            f"which have other columns: set schemaTrackingLocation, and {_FROM_SCRATCH}."
+            f"Version {self.version} of {self.table} changed columns of the stream: {self.difference}. Call "
+            "spark.readStream again and start the query. If it stops here again, it has not read all rows from before "
+            f"the change, which have other columns: set schemaTrackingLocation, and {_FROM_SCRATCH}."
         )
 
 
@@ -172,7 +172,7 @@ class StreamedSnapshotGoneError(DeltaError):
     def explain(self) -> str:
         return (
             f"The stream was reading version {self.version} of {self.table}, which can no longer be rebuilt: "
-            f"{self.cause} Log clean-up was faster than the query: {_FROM_SCRATCH}, and consider a longer "
+            f"{self.cause} Log clean-up removed it too early for the query: {_FROM_SCRATCH}, and consider a longer "
             "delta.logRetentionDuration."
         )
 
@@ -215,8 +215,8 @@ class StreamedMetadataEvolvedError(DeltaError):
 
     template = (
         "The stream has read {table} up to version {version}, which changes its metadata: {difference}. The schema log "
-        "of the stream has recorded the change. Start the query again, from spark.readStream on; it then continues "
-        "with the new columns."
+        "of the stream has recorded the change. Call spark.readStream again and start the query: it continues with "
+        "the new columns."
     )
     table: str
     version: int

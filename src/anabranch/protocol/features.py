@@ -310,7 +310,7 @@ def _writer_fault(protocol: Protocol) -> str:
     if protocol.min_writer_version == WRITER_VERSION_MAX and protocol.writer_features is None:
         return "Writer version 7 must come with `writerFeatures`, and there are none; the log is damaged."
     if protocol.min_reader_version == READER_VERSION_MAX and protocol.min_writer_version < WRITER_VERSION_MAX:
-        return "Reader version 3 goes with writer version 7 only; the log is damaged."
+        return "Reader version 3 needs writer version 7; the log is damaged."
     return ""
 
 

@@ -169,7 +169,7 @@ class PropertyRow:
 _BOOLEAN: Final[tuple[Callable[[str], Any], str]] = (_true_or_false, "true or false")
 _INTERVAL: Final[tuple[Callable[[str], Any], str]] = (
     parse_interval_ms,
-    "an interval such as '2 weeks' (months and years are not taken: write '365 days')",
+    "an interval such as '2 weeks' (months and years are not accepted: write '365 days')",
 )
 _LONG: Final[tuple[Callable[[str], Any], str]] = (integer_between(0, LONG_MAX), "a whole number of at least 0")
 _TEXT: Final[tuple[Callable[[str], Any], str]] = (parse_text, "text")
@@ -194,11 +194,11 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
     # Protocol; these change the `protocol` action and are not stored.
     _row("minReaderVersion", _NOT_SET, (integer_between(1, 3), "1, 2 or 3"), "reader version", stored=False),
     _row("minWriterVersion", _NOT_SET, (integer_between(1, 7), "from 1 to 7"), "writer version", stored=False),
-    _row("ignoreProtocolDefaults", "false", _BOOLEAN, "pass over session defaults of the protocol", stored=False),
+    _row("ignoreProtocolDefaults", "false", _BOOLEAN, "ignore the session's defaults for the protocol", stored=False),
     # Retention.
     _row("logRetentionDuration", "interval 30 days", _INTERVAL, "how long commits are kept"),
     _row("checkpointRetentionDuration", "interval 2 days", _INTERVAL, "how long old checkpoints are kept"),
-    _row("deletedFileRetentionDuration", "interval 1 week", _INTERVAL, "how long VACUUM spares removed files"),
+    _row("deletedFileRetentionDuration", "interval 1 week", _INTERVAL, "how long VACUUM keeps removed files"),
     _row("sampleRetentionDuration", "interval 7 days", _INTERVAL, "how long sample files are kept"),
     _row("setTransactionRetentionDuration", _NOT_SET, _INTERVAL, "how long application ids are remembered"),
     _row(
@@ -210,15 +210,25 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
     _row("enableExpiredLogCleanup", "true", _BOOLEAN, "remove expired commits after a checkpoint"),
     _row("enableFullRetentionRollback", "true", _BOOLEAN, "keep every version within the log retention readable"),
     # Checkpoints.
-    _row("checkpointInterval", "10", (integer_between(1, INT_MAX), "a positive integer"), "commits per checkpoint"),
+    _row(
+        "checkpointInterval",
+        "10",
+        (integer_between(1, INT_MAX), "a positive integer"),
+        "number of commits between checkpoints",
+    ),
     _row("checkpointPolicy", "classic", (one_of("classic", "v2"), "classic or v2"), "kind of checkpoint"),
     _row("checkpoint.writeStatsAsJson", "true", _BOOLEAN, "statistics as JSON in checkpoints"),
-    _row("checkpoint.writeStatsAsStruct", "false", _BOOLEAN, "statistics as columns in checkpoints; Delta: true"),
+    _row(
+        "checkpoint.writeStatsAsStruct",
+        "false",
+        _BOOLEAN,
+        "statistics as columns in checkpoints; true by default in delta-spark",
+    ),
     _row(
         "requireCheckpointProtectionBeforeVersion",
         "0",
         _LONG,
-        "version up to which history is cleaned up as a whole only",
+        "versions before this one can only be removed from the log together",
         settable=False,
     ),
     # Writing and concurrency.
@@ -234,8 +244,14 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
     _row("enableChangeDataCapture", "false", _BOOLEAN, "older name of enableChangeDataFeed"),
     _row("enableDeletionVectors", "false", _BOOLEAN, "hide rows instead of rewriting files"),
     _row("enableTypeWidening", "false", _BOOLEAN, "columns may get wider types"),
-    _row("enableInCommitTimestamps", "false", _BOOLEAN, "commits carry their own time"),
-    _row("inCommitTimestampEnablementVersion", _NOT_SET, _LONG, "first version with its own time", settable=False),
+    _row("enableInCommitTimestamps", "false", _BOOLEAN, "commits record their own time"),
+    _row(
+        "inCommitTimestampEnablementVersion",
+        _NOT_SET,
+        _LONG,
+        "first version whose commit records its own time",
+        settable=False,
+    ),
     _row("inCommitTimestampEnablementTimestamp", _NOT_SET, _LONG, "time of that version", settable=False),
     # Rows and columns.
     _row("enableRowTracking", "false", _BOOLEAN, "rows keep an id"),
@@ -251,7 +267,7 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
     _row(
         "columnMapping.mode", "none", (one_of("none", "name", "id"), "none, name or id"), "how columns are identified"
     ),
-    _row("columnMapping.maxColumnId", "0", _LONG, "highest column id ever given", settable=False),
+    _row("columnMapping.maxColumnId", "0", _LONG, "highest column id that was ever assigned", settable=False),
     _row("enableVariantShredding", "false", _BOOLEAN, "variants may be stored shredded"),
     _row("enableMaterializePartitionColumnsFeature", _NOT_SET, _BOOLEAN, "data files hold the partition columns"),
     _row("writePartitionColumnsToParquet", _NOT_SET, _BOOLEAN, "data files hold the partition columns"),
@@ -260,19 +276,19 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
         "dataSkippingNumIndexedCols",
         "32",
         (integer_between(-1, INT_MAX), "a whole number of at least -1"),
-        "leaf columns with statistics; -1 for all",
+        "number of leaf columns that have statistics; -1 for all",
     ),
     _row(
         "dataSkippingStatsColumns",
         _NOT_SET,
         (parse_column_list, "a comma-separated list of columns, with backticks around unusual names"),
-        "columns with statistics",
+        "columns that have statistics",
     ),
     _row(
         "dataSkippingStringPrefixLength",
         _NOT_SET,
         (integer_between(0, INT_MAX), "a whole number of at least 0"),
-        "characters of a string kept in statistics",
+        "how many characters of a string statistics keep",
     ),
     # Files.
     _row("autoOptimize", _NOT_SET, _BOOLEAN, "older name of autoOptimize.autoCompact"),
@@ -283,10 +299,18 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
         "compact small files after a write",
     ),
     _row("autoOptimize.optimizeWrite", _NOT_SET, _BOOLEAN, "write fewer, larger files"),
-    _row("targetFileSize", _NOT_SET, (parse_bytes, "a number of bytes such as 134217728 or 128mb"), "size of a file"),
+    _row(
+        "targetFileSize",
+        _NOT_SET,
+        (parse_bytes, "a number of bytes such as 134217728 or 128mb"),
+        "size up to which files are written",
+    ),
     _row("randomizeFilePrefixes", "false", _BOOLEAN, "random directories instead of partition directories"),
     _row(
-        "randomPrefixLength", "2", (integer_between(1, INT_MAX), "greater than 0"), "length of those directories' names"
+        "randomPrefixLength",
+        "2",
+        (integer_between(1, INT_MAX), "greater than 0"),
+        "length of the random directories' names",
     ),
     _row(
         "parquet.compression.codec",
@@ -298,17 +322,27 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
     _row("compatibility.symlinkFormatManifest.enabled", "false", _BOOLEAN, "keep manifests for other engines"),
     # Other formats and commit coordinators.
     _row(
-        "universalFormat.enabledFormats", "", (parse_formats, "a comma-separated list of iceberg, hudi"), "also write"
+        "universalFormat.enabledFormats",
+        "",
+        (parse_formats, "a comma-separated list of iceberg, hudi"),
+        "other formats whose metadata is written, too",
     ),
-    _row("enableIcebergCompatV1", _NOT_SET, _BOOLEAN, "keep to what Iceberg can read"),
-    _row("enableIcebergCompatV2", _NOT_SET, _BOOLEAN, "keep to what Iceberg can read"),
-    _row("enableIcebergCompatV3", _NOT_SET, _BOOLEAN, "keep to what Iceberg can read"),
+    _row("enableIcebergCompatV1", _NOT_SET, _BOOLEAN, "allow only what Iceberg can read"),
+    _row("enableIcebergCompatV2", _NOT_SET, _BOOLEAN, "allow only what Iceberg can read"),
+    _row("enableIcebergCompatV3", _NOT_SET, _BOOLEAN, "allow only what Iceberg can read"),
     _row("universalFormat.iceberg.atomicConversion.supported", "false", _BOOLEAN, "convert within the commit"),
     _row("castIcebergTimeType", "false", _BOOLEAN, "Iceberg's TIME becomes a long when converted"),
     _row("ignoreIcebergBucketPartition", "false", _BOOLEAN, "convert bucketed Iceberg tables without partitions"),
     _row("coordinatedCommits.commitCoordinator-preview", _NOT_SET, _TEXT, "name of the commit coordinator"),
-    _row("coordinatedCommits.commitCoordinatorConf-preview", _NOT_SET, _STRING_MAP, "its configuration"),
-    _row("coordinatedCommits.tableConf-preview", _NOT_SET, _STRING_MAP, "the table's configuration there"),
+    _row(
+        "coordinatedCommits.commitCoordinatorConf-preview",
+        _NOT_SET,
+        _STRING_MAP,
+        "configuration of the commit coordinator",
+    ),
+    _row(
+        "coordinatedCommits.tableConf-preview", _NOT_SET, _STRING_MAP, "configuration of the table at the coordinator"
+    ),
     _row("redirectReaderWriter-preview", _NOT_SET, _TEXT, "where the table has moved to"),
     _row("redirectWriterOnly-preview", _NOT_SET, _TEXT, "where the table has moved to, for writers"),
 )

@@ -94,9 +94,7 @@ def protocol_for_new_table(
     writer_version = requested.min_writer_version or DEFAULT_WRITER_VERSION
     reader_version = requested.min_reader_version or DEFAULT_READER_VERSION
     if writer_version < WRITER_VERSION_MAX and reader_version == READER_VERSION_MAX:
-        raise InvalidProtocolError(
-            reason=f"Reader version 3 goes with writer version 7 only, not with {writer_version}."
-        )
+        raise InvalidProtocolError(reason=f"Reader version 3 needs writer version 7, not {writer_version}.")
     base = (
         Protocol(min_reader_version=reader_version, min_writer_version=writer_version)
         if writer_version < WRITER_VERSION_MAX

@@ -114,7 +114,7 @@ def without_column(schema: StructType, path: FieldPath, *, table: str) -> Struct
     def drop(struct: StructType) -> StructType:
         field = _existing(struct, path, table)
         if len(struct.fields) == 1:
-            reason = "it is the only one there; drop what it is part of, or the table"
+            reason = "it is the only column there; drop the struct that it is in, or the table"
             raise OnlyColumnError(table=table, column=quoted(path), reason=reason)
         return StructType([other for other in struct.fields if other is not field])
 
@@ -290,7 +290,7 @@ def _is_part_of_collection(schema: StructType, change: ColumnChange) -> bool:
 def _with_changed_part(schema: StructType, change: ColumnChange, widens: bool, table: str) -> StructType:
     others = (change.nullable, change.comment, change.position, change.default, change.new_name)
     if change.drop_default or any(other is not None for other in others):
-        reason = "elements, keys and values have a type and nothing else"
+        reason = "elements, keys and values have only a type"
         raise UnsupportedColumnChangeError(table=table, column=quoted(change.path), reason=reason)
     wanted = change.data_type
     if wanted is None:

@@ -105,7 +105,7 @@ def identity_of(field: StructField, table: str = "the table") -> IdentityNumberi
     start, step = metadata.get(IDENTITY_START), metadata.get(IDENTITY_STEP)
     mark, explicit = metadata.get(IDENTITY_HIGH_WATER_MARK), metadata.get(IDENTITY_ALLOW_EXPLICIT)
     if not _is_long(start) or not _is_long(step) or not step or not (mark is None or _is_long(mark)):
-        reason = "its start, step and high-water mark are not numbers that identity columns have"
+        reason = "its start, step and high-water mark are not numbers that an identity column can have"
         raise MalformedSchemaError(table=table, field=field.name, reason=reason)
     if not isinstance(explicit, bool):
         reason = f"it is an identity column, and {IDENTITY_ALLOW_EXPLICIT} is neither true nor false"

@@ -100,7 +100,7 @@ def partition_columns_of(schema: StructType, columns: Sequence[str], *, table: s
     for column in columns:
         field = child(schema, column)
         if field is None:
-            reason = f"there is no column {column}; columns are {', '.join(schema.fieldNames())}"
+            reason = f"there is no column {column}; the columns are {', '.join(schema.fieldNames())}"
             raise PartitionColumnNotFoundError(table=table, columns=tuple(columns), reason=reason)
         if isinstance(field.dataType, ArrayType | MapType | StructType | NullType | VariantType | UserDefinedType):
             reason = f"{column} is of type {field.dataType.simpleString()}"

@@ -178,7 +178,7 @@ def _read_change(entry: Any, name: str, table: str) -> TypeChange:
         or not isinstance(entry.get("fromType"), str)
         or not isinstance(entry.get("toType"), str)
     ):
-        reason = f"an entry of {TYPE_CHANGES} does not say fromType and toType"
+        reason = f"an entry of {TYPE_CHANGES} has no fromType and toType"
         raise MalformedSchemaError(table=table, field=name, reason=reason)
     path = entry.get("fieldPath", "")
     if not isinstance(path, str):

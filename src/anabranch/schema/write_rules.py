@@ -170,6 +170,6 @@ def _invariant(field: StructField, path: str, table: str) -> str:
     except (ValueError, TypeError, KeyError, RecursionError):
         expression = None
     if not isinstance(expression, str):
-        reason = f"{INVARIANTS} is {text!r}, which holds no expression"
+        reason = f"{INVARIANTS} is {text!r}, which contains no expression"
         raise MalformedSchemaError(table=table, field=path, reason=reason)
     return expression

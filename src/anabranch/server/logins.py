@@ -68,7 +68,7 @@ def read_users(path: str) -> dict[str, str]:
 def add_user(path: str, name: str, password: str) -> None:
     """Add the name to the file, or change its password. The file is created if needed, readable only by its owner."""
     if not name or ":" in name or name.startswith("#") or name != name.strip() or not name.isprintable():
-        problem = "a name has no colon, no # in front and no blanks around it"
+        problem = "a name cannot contain a colon, begin with #, or have blanks around it"
         raise InvalidArgumentError(argument="--add-user", value=name, problem=problem)
     if not password:
         raise InvalidArgumentError(argument="--add-user", value=name, problem="the password is empty")

@@ -37,7 +37,7 @@ def changes_of_values(
         raise TableFunctionArgumentsError(function=function, problem=problem)
     (kind, name), *bounds = values
     if kind != "string" or name is None:
-        problem = f"the first argument is a text, and {texts[0]} is not"
+        problem = f"the first argument must be a text, and {texts[0]} is not"
         raise TableFunctionArgumentsError(function=function, problem=problem)
     identifier = PathIdentifier(name) if function.endswith("by_path") else _named(name, namespace)
     start, *end = [_bound(*bound, function=function) for bound in bounds]
@@ -60,6 +60,8 @@ def _bound(kind: str, value: str | None, *, function: str) -> ChangesBound:
             raise TableFunctionArgumentsError(function=function, problem=f"{value} is no version")
         return ChangesBound(version=int(value))
     if kind not in _TIMES:
-        problem = f"a version is a whole number and a time a timestamp or a text; {value} is of type {kind}"
+        problem = (
+            f"a version must be a whole number, and a time must be a timestamp or a text; {value} is of type {kind}"
+        )
         raise TableFunctionArgumentsError(function=function, problem=problem)
     return ChangesBound(timestamp=value)

@@ -42,7 +42,7 @@ class StatementContext:
             return name.parts
         text = self.constant(name.expression)
         if not isinstance(text, str):
-            raise InvalidIdentifierError(identifier=str(text), problem=f"IDENTIFIER({name.expression}) is no string")
+            raise InvalidIdentifierError(identifier=str(text), problem=f"IDENTIFIER({name.expression}) is not a string")
         return split_identifier(text)
 
     def table(self, name: TableName) -> TableRef:

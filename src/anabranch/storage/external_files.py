@@ -29,7 +29,9 @@ def parse_allowed_prefixes(text: str | None) -> tuple[str, ...]:
     prefixes = [canonical_root(part.strip()) for part in (text or "").split(",") if part.strip()]
     for prefix in prefixes:
         if not prefix.startswith("/") and not _SCHEME.match(prefix):
-            problem = "each prefix is an absolute path, or a URL such as s3://bucket/folder; separate them with commas"
+            problem = (
+                "each prefix must be an absolute path, or a URL such as s3://bucket/folder; separate them with commas"
+            )
             raise InvalidOptionError(option=PREFIX_SETTING, value=prefix, problem=problem)
     return tuple(dict.fromkeys(prefixes))
 

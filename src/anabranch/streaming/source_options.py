@@ -105,11 +105,11 @@ class SourceOptions:
 def _refuse(options: Mapping[str, str]) -> None:
     for name in _TIME_TRAVEL:
         if name.lower() in options:
-            problem = "a stream follows its table; to say where it starts, give startingVersion or startingTimestamp"
+            problem = "a stream follows its table; to choose where it starts, set startingVersion or startingTimestamp"
             raise InvalidOptionError(option=name, value=options[name.lower()], problem=problem)
     for name in _ENDS:
         if name.lower() in options:
-            problem = "a stream has no end; to read what there is and stop, use trigger(availableNow=True)"
+            problem = "a stream has no end; to read the rows that exist and stop, use trigger(availableNow=True)"
             raise InvalidOptionError(option=name, value=options[name.lower()], problem=problem)
 
 
@@ -135,14 +135,14 @@ def _allowed(name: str, text: str | None) -> str | None:
         return None
     version = text.strip().lower()
     if version != ALWAYS and not version.isdecimal():
-        raise InvalidOptionError(option=name, value=text, problem=f"it is a version of the table, or {ALWAYS}")
+        raise InvalidOptionError(option=name, value=text, problem=f"it must be a version of the table, or {ALWAYS}")
     return version
 
 
 def _version(text: str) -> int:
     number = text.strip()
     if not number.isdecimal() or len(number) > 18:
-        problem = f"it is a version, 0 or more, or {LATEST}"
+        problem = f"it must be a version, 0 or more, or {LATEST}"
         raise InvalidOptionError(option="startingVersion", value=text, problem=problem)
     return int(number)
 
@@ -150,7 +150,7 @@ def _version(text: str) -> int:
 def _count(name: str, text: str) -> int:
     number = text.strip()
     if not number.isdecimal() or int(number) == 0:
-        raise InvalidOptionError(option=name, value=text, problem="it is a whole number, 1 or more")
+        raise InvalidOptionError(option=name, value=text, problem="it must be a whole number, 1 or more")
     return int(number)
 
 
@@ -158,7 +158,7 @@ def _size(name: str, text: str) -> int:
     match = _SIZE.fullmatch(text)
     unit = None if match is None else _UNITS.get(match[2].lower())
     if match is None or unit is None or int(match[1]) == 0:
-        raise InvalidOptionError(option=name, value=text, problem="it is a size such as 10g, 512m or 1000 (bytes)")
+        raise InvalidOptionError(option=name, value=text, problem="it must be a size such as 10g, 512m or 1000 (bytes)")
     return int(match[1]) * int(1024**unit)
 
 

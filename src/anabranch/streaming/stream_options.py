@@ -53,7 +53,7 @@ class StreamOptions:
         """Parse the options of a `DataStreamWriter`. Raises `InvalidOptionError`."""
         mode = (output_mode or "append").lower()
         if mode not in _MODES:
-            problem = "a stream into a Delta table has output mode append or complete; for updates use foreachBatch"
+            problem = "a stream into a Delta table needs output mode append or complete; for updates use foreachBatch"
             raise InvalidOptionError(option="outputMode", value=str(output_mode), problem=problem)
         lowered = {key.lower(): value for key, value in options.items()}
         for name, problem in _NOT_FOR_STREAMS.items():

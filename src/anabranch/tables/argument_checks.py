@@ -37,7 +37,7 @@ def check_storage_settings(settings: dict[str, str]) -> None:
     """Raises `InvalidArgumentError` for a key of `hadoopConf` that is not for storage."""
     for key in settings:
         if not key.startswith(("fs.", "dfs.")):
-            problem = "only settings that start with fs. or dfs. are taken"
+            problem = "only settings that start with fs. or dfs. are accepted"
             raise InvalidArgumentError(argument="hadoopConf", value=key, problem=problem)
 
 

@@ -100,7 +100,7 @@ class DeltaTable:
     def _builder(cls, spark: SparkSession | None, mode: CreationMode) -> DeltaTableBuilder:
         session = spark if spark is not None else SparkSession.getActiveSession()
         if session is None:
-            problem = "no Spark session was given and none is active"
+            problem = "there is no active Spark session; pass one"
             raise InvalidArgumentError(argument="sparkSession", value="None", problem=problem)
         return DeltaTableBuilder(tables_of(session), mode, cls)
 

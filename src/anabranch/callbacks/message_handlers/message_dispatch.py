@@ -66,4 +66,4 @@ def content_of(family: str, fields: str) -> MessageFields:
     for kind, values in json.loads(fields).items():
         if kind in handlers:
             return MessageFields(kind=kind, values=values)
-    raise ClientMessageError(kind=family, problem="it holds nothing that this release handles")
+    raise ClientMessageError(kind=family, problem="it contains nothing that this release handles")

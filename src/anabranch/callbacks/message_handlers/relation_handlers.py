@@ -68,5 +68,5 @@ def _partition_schema(message: ReceivedMessage) -> StructType | None:
     if isinstance(schema, str):
         schema = StructType.fromDDL(schema)
     if schema is not None and not isinstance(schema, StructType):
-        raise ClientMessageError(kind=message.fields.kind, problem="its partition schema is no struct")
+        raise ClientMessageError(kind=message.fields.kind, problem="its partition schema is not a struct")
     return schema

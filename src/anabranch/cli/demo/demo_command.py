@@ -106,7 +106,7 @@ def run_demo(path: str, *, rows: int | None, say: Say, show_history: bool) -> De
 
 def _folder(path: str) -> Path:
     if scheme_of(path) not in {"", "file"}:
-        raise InvalidArgumentError(argument="PATH", value=path, problem="the demo makes its table in a local folder")
+        raise InvalidArgumentError(argument="PATH", value=path, problem="the demo needs a local folder for its table")
     return Path(LocalStore(path).root)
 
 
@@ -119,7 +119,7 @@ def _clear(folder: Path, say: Say) -> None:
     try:
         configuration = SnapshotCache(LocalStore(str(folder)), SystemClock()).latest().metadata.configuration
     except DeltaError:
-        raise DemoFolderInUseError(folder=str(folder), found="it holds files that are no Delta table") from None
+        raise DemoFolderInUseError(folder=str(folder), found="it contains files that are not a Delta table") from None
     if MARK not in configuration:
         raise DemoFolderInUseError(folder=str(folder), found="it is another Delta table")
     say(f"{_relative(folder)} holds the table of an earlier demo, which is replaced now.")

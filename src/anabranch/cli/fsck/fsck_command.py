@@ -167,7 +167,7 @@ def _newest_state(log: LogFiles) -> tuple[TableState | None, list[Finding]]:
     actions = {"protocol": state.protocol, "metaData": state.metadata}
     missing = [name for name, action in actions.items() if action is None]
     if missing:
-        problem = f"Version {segment.version} holds no {' and no '.join(missing)} action, so it cannot be read"
+        problem = f"Version {segment.version} has no {' and no '.join(missing)} action, so it cannot be read"
         return None, [_state_finding(problem, segment.version)]
     return state, []
 
@@ -191,7 +191,7 @@ def _unsupported_features(store: LogStore, state: TableState) -> list[Finding]:
         finding = Finding(
             kind=FindingKind.FEATURE_UNSUPPORTED,
             path="",
-            problem=f"The table needs features that this anabranch cannot read: {_needed(error)}",
+            problem=f"The table needs features that this release of anabranch cannot read: {_needed(error)}",
             way_out="Upgrade anabranch, or use an engine that supports them. The table itself may be intact",
         )
         return [finding]
@@ -204,7 +204,7 @@ def _not_writable(store: LogStore, state: TableState) -> list[str]:
     try:
         check_writable(state.protocol, table=store.root)
     except UnsupportedFeatureError as error:
-        return [f"This anabranch can read the table, but cannot write it: {_needed(error)}."]
+        return [f"This release of anabranch can read the table but cannot write to it: {_needed(error)}."]
     return []
 
 

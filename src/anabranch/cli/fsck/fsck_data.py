@@ -80,7 +80,7 @@ def check_data_files(
             kind, problem = FindingKind.DATA_FILE_MISSING, "The log lists it, but it is not in the storage"
         elif file.size_bytes != size_bytes:
             kind = FindingKind.DATA_FILE_SIZE
-            problem = f"It has {file.size_bytes:,} bytes, the log says {size_bytes or 0:,}"
+            problem = f"It has {file.size_bytes:,} bytes, but the log says {size_bytes or 0:,}"
         else:
             continue
         yield Finding(kind=kind, path=path, problem=problem, way_out=RESTORE)

@@ -102,7 +102,7 @@ def check_checkpoints(log: LogFiles, steps: Steps[CheckpointFiles]) -> Iterator[
                 kind=FindingKind.CHECKPOINT_INCOMPLETE,
                 path=file.path,
                 version=version,
-                problem=f"{reason}, so that no reader uses it",
+                problem=f"{reason}, so no reader uses it",
                 way_out=f"Delete it; {NEW_CHECKPOINT}",
             )
     for files in steps(log.listing.checkpoints, "checkpoints", len(log.listing.checkpoints)):
@@ -117,10 +117,10 @@ def check_hint(log: LogFiles) -> Iterator[Finding]:
     newest = log.listing.newest_checkpoint()
     if hint is None:
         kind = FindingKind.LAST_CHECKPOINT_CORRUPT
-        problem = "It is torn, or its checksum is wrong; readers list the whole log instead"
+        problem = "It is incomplete, or its checksum is wrong; readers list the whole log instead"
     elif newest is None:
         kind = FindingKind.LAST_CHECKPOINT_STALE
-        problem = f"It names the checkpoint of version {hint.version}, and there is no checkpoint at all"
+        problem = f"It names the checkpoint of version {hint.version}, but the log has no checkpoint"
     elif not any(checkpoint.version == hint.version for checkpoint in log.listing.checkpoints):
         kind = FindingKind.LAST_CHECKPOINT_STALE
         problem = (
@@ -129,7 +129,7 @@ def check_hint(log: LogFiles) -> Iterator[Finding]:
         )
     elif hint.version < newest.version:
         kind = FindingKind.LAST_CHECKPOINT_STALE
-        problem = f"It names version {hint.version}, and there is a newer checkpoint of version {newest.version}"
+        problem = f"It names version {hint.version}, but there is a newer checkpoint of version {newest.version}"
     else:
         return
     way_out = f"No data is at risk. {NEW_CHECKPOINT}, and this file with it"
@@ -163,7 +163,7 @@ def check_checksums(log: LogFiles, snapshots: SnapshotCache, steps: Steps[tuple[
                 kind=FindingKind.CHECKSUM_DISAGREES,
                 path=file.path,
                 version=version,
-                problem=f"It records {wrong.field} = {_short(wrong.recorded)}, the log gives {_short(wrong.computed)}",
+                problem=f"It has {wrong.field} = {_short(wrong.recorded)}, but the log gives {_short(wrong.computed)}",
                 way_out=delete,
             )
 
@@ -200,7 +200,7 @@ def _check_checkpoint(log: LogFiles, files: CheckpointFiles) -> Iterator[Finding
             path=path,
             version=files.version,
             problem=difference,
-            way_out="Readers of the two get different tables. Delete the checkpoint if the commits are right",
+            way_out="Readers that use it see another table than others. Delete it if the commits are right",
         )
 
 

@@ -37,14 +37,17 @@ class Switch:
 
     def print_to(self, out: Console) -> None:
         if self.is_on:
-            out.print(f"On for {sys.executable}: each Spark session knows Delta from its start, `delta` is anabranch.")
+            out.print(
+                f"On for {sys.executable}: each Spark session knows Delta from its start, and `import delta` imports "
+                "anabranch."
+            )
             for path in self.files:
                 out.print(f"By {path}", soft_wrap=True)  # on one line, since users copy it
-            out.print(f"`anabranch auto off` undoes it; {site_file.SWITCH}=0 leaves one process out.")
+            out.print(f"`anabranch auto off` switches it off; {site_file.SWITCH}=0 exempts one process.")
         else:
             out.print(f"Off for {sys.executable}: there is no {self.path}", soft_wrap=True)
         if self.is_on and self.off_for_this_process:
-            out.print(f"{site_file.SWITCH}=0 is set here: processes started from here are left out.")
+            out.print(f"{site_file.SWITCH}=0 is set here, so processes that are started from here are exempt.")
 
 
 def turn(position: Literal["on", "off", "status"]) -> Switch:

@@ -10,12 +10,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.output import print_report, reporting
-from anabranch.cli.shared_arguments import Debug, Json, Options, Table
-
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--conf", "-c", metavar="KEY=VALUE", help="Setting of the session. May be repeated."),
-]
+from anabranch.cli.shared_arguments import Debug, Json, Options, Settings, Table
 
 
 def sql(
@@ -23,12 +18,14 @@ def sql(
         str,
         typer.Argument(
             metavar="STATEMENT",
-            help="One statement. A table is delta.`/whole/path/of/its/folder`, or delta.`URL`. - reads the statement "
+            help="One statement. Write a table as delta.`/absolute/path` or delta.`URL`. With - the statement is read "
             "from standard input.",
             show_default=False,
         ),
     ],
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Rows to show; 0 for all.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="NUMBER", min=0, help="How many rows to show; 0 for all.")
+    ] = 100,
     conf: Settings = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -51,23 +48,31 @@ def optimize(
     table: Table,
     where: Annotated[
         str | None,
-        typer.Option("--where", "-w", metavar="SQL", help="Only partitions for which this condition is true."),
+        typer.Option("--where", "-w", metavar="SQL", help="Rewrite only partitions for which this condition is true."),
     ] = None,
     zorder: Annotated[
         str | None,
-        typer.Option("--zorder", metavar="A,B", help="Put rows with similar values of these columns into one file."),
+        typer.Option(
+            "--zorder", metavar="A,B", help="Put rows with similar values of these columns into the same files."
+        ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", metavar="", help="Order all files of a clustered table, those in order too.")
+        bool,
+        typer.Option(
+            "--full",
+            metavar="",
+            help="Cluster all files of a clustered table again, also those that are clustered already.",
+        ),
     ] = False,
     option: Options = None,
     conf: Settings = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write small files together into larger ones, and apply deletion vectors. Readers and writers can go on.
+    """Combine small files into larger ones, and remove rows that deletion vectors hide.
 
-    The old files stay until vacuum deletes them, for readers of earlier versions.
+    Readers and writers can continue meanwhile. The old files stay for readers of earlier versions, until vacuum
+    deletes them.
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.statements.maintenance_statements import optimize_table
@@ -86,26 +91,28 @@ def vacuum(
             "--retain",
             metavar="HOURS",
             min=0,
-            help="Keep what versions of the last HOURS need. [default: as the table says, or a week]",
+            help="Keep the files of versions of the last HOURS. \\[default: the property of the table, or a week]",
             show_default=False,
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", metavar="", help="List the files, and delete nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="List the files without deleting any.")
+    ] = False,
     lite: Annotated[
         bool,
-        typer.Option("--lite", metavar="", help="Find the files by the log instead of listing the folder."),
+        typer.Option("--lite", metavar="", help="Find the files through the log instead of listing the folder."),
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", metavar="", help="Delete without a prompt, as in scripts.")
+        bool, typer.Option("--yes", "-y", metavar="", help="Delete without confirmation, for scripts.")
     ] = False,
     option: Options = None,
     conf: Settings = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Delete files that no version within the retention needs. Versions before that cannot be read afterwards.
+    """Delete files that no version within the retention needs. Afterwards older versions cannot be read.
 
-    Says how many files there are and prompts before it deletes them. Without a terminal it needs --yes or --dry-run.
+    It shows how many files these are, and waits for your confirmation. Without a terminal it needs --yes or --dry-run.
     """
     if not dry_run and not yes and not sys.stdin.isatty():
         message = "vacuum deletes files, and here no user can confirm that: add --yes, or --dry-run to see the files"
@@ -122,19 +129,23 @@ def vacuum(
 
 def restore(
     table: Table,
-    version: Annotated[int | None, typer.Option("--version", "-v", min=0, help="The version to return to.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", "-v", metavar="NUMBER", min=0, help="The version to restore.")
+    ] = None,
     timestamp: Annotated[
         str | None,
-        typer.Option("--timestamp", "-t", metavar="TIME", help="Return to the version at that time, as show takes it."),
+        typer.Option(
+            "--timestamp", "-t", metavar="TIME", help="Restore the version of that time, written as for show."
+        ),
     ] = None,
     option: Options = None,
     conf: Settings = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make an earlier version the newest: a commit like others, which restore can undo.
+    """Return the table to an earlier version, by a new commit that a further restore can undo.
 
-    The files of that version must not have been deleted by vacuum.
+    The files of that version must still exist: vacuum may have deleted them.
     """
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("name one version, by --version or by --timestamp", param_hint="--version")

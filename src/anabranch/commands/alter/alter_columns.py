@@ -133,7 +133,7 @@ def check_no_lengths(schema: StructType, path: FieldPath, table: str) -> None:
     The metadata of the column has their lengths together with the names of its fields.
     """
     if len(path) > 1 and DECLARED_TYPE in schema[path[0]].metadata:
-        reason = f"{quoted(path[:1])} holds strings of limited length"
+        reason = f"{quoted(path[:1])} contains strings of limited length"
         raise UnsupportedColumnChangeError(table=table, column=quoted(path), reason=reason)
 
 

@@ -72,7 +72,7 @@ def clone_source(session: DeltaSession, identifier: TableIdentifier, travel: Tim
         raise CloneSourceError(source=str(identifier), found="it is a temporary view")
     _check_format(session, identifier)
     if not travel.is_newest:
-        raise CloneSourceError(source=str(identifier), found="it is no Delta table, and has no older versions")
+        raise CloneSourceError(source=str(identifier), found="it is not a Delta table and has no older versions")
     return _parquet_source(session, identifier)
 
 
@@ -97,7 +97,9 @@ def _check_format(session: DeltaSession, identifier: NameIdentifier) -> None:
         return
     entry = session.catalog.find(identifier)
     if entry is None and len(rest) == 1 and "/" in rest[0]:
-        raise CloneSourceError(source=str(identifier), found=f"{first} is no format whose files a Delta log can name")
+        raise CloneSourceError(
+            source=str(identifier), found=f"{first} is not a format whose files a Delta log can name"
+        )
     if entry is None:
         raise NotADeltaTableError(table=str(identifier), found="the catalog has no such table")
     if entry.provider not in _FORMATS:

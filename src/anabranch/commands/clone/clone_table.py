@@ -158,12 +158,12 @@ def clone_target(session: DeltaSession, target: str) -> TableRef:
 def check_target_path(path: str) -> None:
     """Raises `CloneTargetError` for a relative path: its meaning would depend on the working directory."""
     if not _ABSOLUTE.match(path):
-        raise CloneTargetError(target=path, problem="a clone's folder is given by its absolute path")
+        raise CloneTargetError(target=path, problem="write the absolute path of the clone's folder")
 
 
 def _describes(commit: Commit) -> str | None:
     """A winner that changed the metadata of the target is a conflict: the clone has not read it."""
-    return "it changed how the table is described, and so does CLONE" if Winner(commit=commit).describes_table else None
+    return "it changed the table's metadata, and so does CLONE" if Winner(commit=commit).describes_table else None
 
 
 def _removes_of(snapshot: Snapshot | None, adds: list[AddFile], *, now_ms: int) -> list[RemoveFile]:
@@ -184,7 +184,7 @@ def _is_to_be_made(target: TableRef, mode: CreationMode) -> bool:
             return False
         raise TableAlreadyExistsError(table=target.label)
     if mode is CreationMode.REPLACE and (not exists or (target.entry is not None and not registered)):
-        raise NotADeltaTableError(table=target.label, found="what is to be replaced cannot be found")
+        raise NotADeltaTableError(table=target.label, found="the table to replace cannot be found")
     if not exists:
         check_location_free(target, mode)
     return True

@@ -80,7 +80,7 @@ def create_table(table: TableRef, definition: TableDefinition, mode: CreationMod
         raise TableAlreadyExistsError(table=table.label)
     snapshot = table.delta_log.snapshots.latest_or_none()
     if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not registered)):
-        raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
+        raise NotADeltaTableError(table=table.label, found="the table to replace cannot be found")
     if snapshot is not None and table.entry is not None and table.entry.is_managed and not registered:
         check_named(table)
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:

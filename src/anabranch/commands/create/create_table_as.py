@@ -69,7 +69,7 @@ def create_table_as(
             return None
         raise TableAlreadyExistsError(table=table.label)
     if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not registered)):
-        raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
+        raise NotADeltaTableError(table=table.label, found="the table to replace cannot be found")
     if _was_written(snapshot, options):
         return None
 

@@ -114,7 +114,7 @@ def clustering_domain(
     if twice:
         raise DuplicateClusteringColumnError(table=label, columns=names, reason=f"{', '.join(twice)} comes twice")
     if len(columns) > CLUSTERING_COLUMNS_MAX:
-        reason = f"a table is clustered by {CLUSTERING_COLUMNS_MAX} columns at most"
+        reason = f"a table can be clustered by at most {CLUSTERING_COLUMNS_MAX} columns"
         raise TooManyClusteringColumnsError(table=label, columns=names, reason=reason)
     mode = ColumnMappingMode.parse(properties.column_mapping_mode)
     indexed = indexed_columns(schema, properties, partition_columns=partition_columns)
@@ -128,7 +128,7 @@ def clustering_domain(
             reason = f"values of {quoted(path)} are {field.dataType.simpleString()}, unordered"
             raise UnorderedClusteringColumnError(table=label, columns=names, reason=reason)
         if path_in_files not in indexed:
-            reason = f"the table keeps no statistics of {quoted(path)}; have delta.dataSkippingStatsColumns name it"
+            reason = f"the table keeps no statistics of {quoted(path)}; add it to delta.dataSkippingStatsColumns"
             raise ClusteringWithoutStatisticsError(table=label, columns=names, reason=reason)
         physical.append(path_in_files)
     configuration = {"clusteringColumns": physical, "domainName": CLUSTERING_DOMAIN}

@@ -187,7 +187,7 @@ def check_default(
         problem = f"it is {default_type.simpleString()}, which does not become {field.dataType.simpleString()}"
         raise DefaultTypeError(table=table, owner=owner, expression=expression, problem=problem)
     if isinstance(field.dataType, VariantType) and expression.strip().upper() != "NULL":
-        problem = "a variant can have no default but NULL"
+        problem = "the only default that a variant can have is NULL"
         raise ExpressionTypeError(table=table, owner=owner, expression=expression, problem=problem)
     return read
 

@@ -348,7 +348,9 @@ def altered_table(
     check_mode_change(old_mode, new_mode)
     starts_mapping = new_mode.maps and not old_mode.maps
     if starts_mapping and has_mapping(old_schema):
-        reason = "columns have ids already, left over from another table; it is unknown which files they fit"
+        reason = (
+            "columns already have ids, left over from another table, and it is not known which files these belong to"
+        )
         raise InvalidColumnMappingError(table=label, column="", reason=reason)
     if schema is not None and old_schema.fields and not schema.fields:
         raise EmptyTableSchemaError(table=label)

@@ -47,7 +47,7 @@ def default_keyword_value(table: TableRef, path: FieldPath) -> Column:
     if value is None:
         raise UnsupportedOperationError(
             operation=f"The keyword DEFAULT for the {fill_of(field)[0].value} column {field.name} of {table.label}",
-            instead="Leave the column out, or write these rows by a statement of their own.",
+            instead="Leave the column out, or write these rows in a separate statement.",
         )
     return value
 
@@ -151,7 +151,9 @@ def _path(name: str, schema: StructType, table: str, alias: RowNames, *, case_se
         field = child(struct, part, case_sensitive=case_sensitive)
         if field is None:
             columns = ", ".join(struct.fieldNames())
-            raise AssignmentError(table=table, column=name, problem=f"there is no such column; there are: {columns}")
+            raise AssignmentError(
+                table=table, column=name, problem=f"there is no such column; the columns are: {columns}"
+            )
         path.append(field.name)
         if depth < len(parts):
             if not isinstance(field.dataType, StructType):
@@ -172,5 +174,5 @@ def check_of_one_row(frame: DataFrame, values: Mapping[str, Column], *, table: s
     except AnalysisException as refused:
         # For a value that makes no sense in SELECT either, Spark's own error is raised here.
         assert frame.select(*(value.alias(f"v{index}") for index, value in enumerate(values.values()))).schema
-        problem = f"generators, aggregates and window functions have no value of one row ({refused})"
+        problem = f"generators, aggregates and window functions have no value for a single row ({refused})"
         raise AssignmentError(table=table, column=", ".join(values), problem=problem) from refused

@@ -187,7 +187,7 @@ def retries_allowed(session: DeltaSession, conflict_retries: int | str | None = 
     argument = RETRIES_SETTING if conflict_retries is None else "conflictRetries"
     value = session.setting(RETRIES_SETTING, "0") if conflict_retries is None else conflict_retries
     if isinstance(value, bool) or not str(value).strip().isdecimal():
-        problem = "it is a number of times, 0 or more"
+        problem = "it must be a whole number, 0 or more"
         raise InvalidArgumentError(argument=argument, value=str(value), problem=problem)
     return int(str(value))
 

@@ -58,7 +58,7 @@ def is_enabled(table: TableRef, properties: TableProperties) -> bool:
         return properties.auto_compact_enabled
     word = text.strip().lower()
     if word not in _ON | {"false"}:
-        raise InvalidOptionError(option=name, value=text, problem="it is true, auto, legacy or false")
+        raise InvalidOptionError(option=name, value=text, problem="it must be true, auto, legacy or false")
     return word in _ON
 
 

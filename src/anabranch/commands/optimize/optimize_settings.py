@@ -14,7 +14,7 @@ AUTO_COMPACT_FILE_BYTES_DEFAULT: Final = 128 << 20
 CHECK_STATISTICS_SETTING: Final = f"{PREFIX}zorder.checkStatsCollection.enabled"
 RANGES_SETTING: Final = "spark.databricks.io.skipping.mdc.rangeId.max"
 FILE_BYTES_DEFAULT: Final = 1 << 30
-_CUBES: Final = "clustering.mergeStrategy.minCubeSize."
+_CUBES: Final = f"{PREFIX}clustering.mergeStrategy.minCubeSize."
 _STABLE_CUBE_BYTES_DEFAULT: Final = 100 * FILE_BYTES_DEFAULT
 _CUBE_BYTES_DEFAULT: Final = _STABLE_CUBE_BYTES_DEFAULT * 3 // 2
 
@@ -54,18 +54,19 @@ class OptimizeSettings:
     def of(cls, session: SessionSettings, properties: TableProperties) -> OptimizeSettings:
         """The file size of the table's properties overrides the session's. Raises `InvalidOptionError`."""
         target = properties.target_file_size_bytes
-        min_bytes = _whole(session, "minFileSize", FILE_BYTES_DEFAULT)
-        stable = _whole(session, f"{_CUBES}threshold", _STABLE_CUBE_BYTES_DEFAULT)
+        min_bytes = whole_number(session, f"{PREFIX}minFileSize", FILE_BYTES_DEFAULT)
+        max_bytes = whole_number(session, f"{PREFIX}maxFileSize", FILE_BYTES_DEFAULT) if target is None else target
+        stable = whole_number(session, f"{_CUBES}threshold", _STABLE_CUBE_BYTES_DEFAULT)
         return cls(
             min_file_bytes=min_bytes if target is None else min(min_bytes, target),
-            max_file_bytes=target if target is not None else _whole(session, "maxFileSize", FILE_BYTES_DEFAULT),
-            hidden_ratio_max=_share(session, "maxDeletedRowsRatio", 0.05),
-            threads_max=max(1, _whole(session, "maxThreads", 15)),
-            batch_bytes_max=_whole(session, "batchSize", 0) or None,
+            max_file_bytes=max_bytes,
+            hidden_ratio_max=_share(session, f"{PREFIX}maxDeletedRowsRatio", 0.05),
+            threads_max=max(1, whole_number(session, f"{PREFIX}maxThreads", 15)),
+            batch_bytes_max=whole_number(session, f"{PREFIX}batchSize", 0) or None,
             check_statistics=session.flag(CHECK_STATISTICS_SETTING, default=True),
             ranges_max=max(2, whole_number(session, RANGES_SETTING, 1000)),
             stable_cube_bytes=stable,
-            cube_bytes_max=max(stable, _whole(session, f"{_CUBES}targetCubeSize", _CUBE_BYTES_DEFAULT)),
+            cube_bytes_max=max(stable, whole_number(session, f"{_CUBES}targetCubeSize", _CUBE_BYTES_DEFAULT)),
         )
 
     @classmethod
@@ -80,25 +81,21 @@ class OptimizeSettings:
         return dataclasses.replace(cls.of(session, properties), min_file_bytes=min_bytes, max_file_bytes=max_bytes)
 
 
-def _whole(session: SessionSettings, name: str, default: int) -> int:
-    return whole_number(session, PREFIX + name, default)
-
-
 def whole_number(session: SessionSettings, key: str, default: int) -> int:
     """A setting of the session that is a whole number. Raises `InvalidOptionError`."""
     text = (session.setting(key) or str(default)).strip()
     if not text.isdecimal():
-        raise InvalidOptionError(option=key, value=text, problem="it is a whole number, 0 or more")
+        raise InvalidOptionError(option=key, value=text, problem="it must be a whole number, 0 or more")
     return int(text)
 
 
-def _share(session: SessionSettings, name: str, default: float) -> float:
-    """A setting of OPTIMIZE that is a number from 0 to 1. Raises `InvalidOptionError`."""
-    text = (session.setting(PREFIX + name) or str(default)).strip()
+def _share(session: SessionSettings, key: str, default: float) -> float:
+    """A setting of the session that is a number from 0 to 1. Raises `InvalidOptionError`."""
+    text = (session.setting(key) or str(default)).strip()
     try:
         share = float(text)
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise InvalidOptionError(option=PREFIX + name, value=text, problem="it is a number from 0 to 1")
+        raise InvalidOptionError(option=key, value=text, problem="it must be a number from 0 to 1")
     return share

@@ -77,7 +77,7 @@ def _resolved(table: TableRef, snapshot: Snapshot, condition: str) -> ReadCondit
         problem = str(error).split("\n", 1)[0].rstrip(".")
         raise PartitionConditionError(table=table.label, predicate=condition, problem=problem) from error
     if resolved.has_subquery:
-        problem = "it has a subquery, or is no condition; compare partition columns with values"
+        problem = "it has a subquery, or is not a condition; compare partition columns with values"
         raise PartitionConditionError(table=table.label, predicate=condition, problem=problem)
     return resolved
 

@@ -54,7 +54,7 @@ class IcebergFiles:
 
     def _in_field(self, stored: pa.Field, field: StructField) -> str | None:
         if _stored_id(stored) != field_id(field):
-            return f"whose column {field.name} does not carry its id"
+            return f"whose column {field.name} has no id"
         return self._in_type(stored.type, field.dataType, field, physical_name(field, self.mode))
 
     def _in_type(self, stored: pa.DataType, data_type: DataType, field: StructField, path: str) -> str | None:

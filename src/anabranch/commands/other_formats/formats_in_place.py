@@ -34,9 +34,9 @@ def refuse(session: DeltaSession, operation: str, parts: tuple[str, ...], table_
 def warn_of_replacement(session: DeltaSession, parts: tuple[str, ...]) -> None:
     """Log a warning: Spark drops a Delta table before `saveAsTable` makes a table of another format with its name."""
     LOGGER.warning(
-        "saveAsTable in mode overwrite drops the Delta table %s, its history with it, and makes a table of another "
+        "saveAsTable in mode overwrite drops the Delta table %s with its history, and creates a table of another "
         'format: the write names no format("delta"), and spark.sql.sources.default is %s. To replace the rows of the '
-        'Delta table, write .format("delta"), or set spark.sql.sources.default to delta where the session is made',
+        'Delta table, write .format("delta"), or set spark.sql.sources.default to delta where the session is created',
         identifier_of(parts),
         default_format(session),
     )
@@ -46,15 +46,15 @@ def warn_of_files(folder: str, table_format: str, *, deletes: bool) -> None:
     """Log a warning: Spark writes files into the folder of a Delta table that are not in its log."""
     if deletes:
         LOGGER.warning(
-            "A write of %s in mode overwrite deletes the Delta table in %s, its log with it. To replace the rows of "
+            "A write of %s in mode overwrite deletes the Delta table in %s with its log. To replace the rows of "
             'the table, write .format("delta")',
             table_format,
             folder,
         )
         return
     LOGGER.warning(
-        "%s files are written into the folder of the Delta table in %s. They are no part of the table: no reader of it "
-        'shows their rows, and VACUUM deletes them. To add the rows to the table, write .format("delta")',
+        "%s files are written into the folder of the Delta table in %s. They are not part of the table: its readers "
+        'do not see their rows, and VACUUM deletes them. To add the rows to the table, write .format("delta")',
         table_format,
         folder,
     )

@@ -93,7 +93,7 @@ def changes_request(options: Mapping[str, str], *, table: str) -> ChangesRequest
     values = {key.lower(): value for key, value in options.items()}
     for key, name in _TIME_TRAVEL.items():
         if key in values:
-            problem = "a change feed reads a range of versions; give startingVersion and endingVersion instead"
+            problem = "a change feed reads a range of versions; use startingVersion and endingVersion instead"
             raise InvalidOptionError(option=name, value=values[key], problem=problem)
     start, end = _bound(values, "starting"), _bound(values, "ending")
     if start is None:
@@ -235,5 +235,5 @@ def _bound(values: Mapping[str, str], which: str) -> ChangesBound | None:
 def _version(text: str, *, option: str) -> int:
     number = text.strip()
     if not number.isdecimal() or len(number) > 19:
-        raise InvalidOptionError(option=option, value=text, problem="a version is a whole number, 0 or more")
+        raise InvalidOptionError(option=option, value=text, problem="a version must be a whole number, 0 or more")
     return int(number)

@@ -56,7 +56,7 @@ def table_in_folder(session: DeltaSession, path: str, options: Mapping[str, str]
         return whole
     plain, suffix = split_time_travel(path)
     if not suffix.is_newest and not travel.is_newest:
-        problem = "the version is given twice, in the path and beside it"
+        problem = "the version is in the path and in an option; use one of them"
         raise TimeTravelTwiceError(option="path", value=path, problem=problem)
     root, partitions = split_partitions(plain)
     if suffix.is_newest and not partitions:
@@ -132,7 +132,7 @@ def time_travel_of(options: Mapping[str, str]) -> TimeTravel:
     values = {key.lower(): value for key, value in options.items()}
     version, timestamp = values.get("versionasof"), values.get("timestampasof")
     if version is not None and timestamp is not None:
-        problem = "give either versionAsOf or timestampAsOf"
+        problem = "use either versionAsOf or timestampAsOf"
         raise InvalidOptionError(option="versionAsOf", value=version, problem=problem)
     return TimeTravel(version=None if version is None else parse_version(version), timestamp=timestamp)
 
@@ -140,7 +140,9 @@ def time_travel_of(options: Mapping[str, str]) -> TimeTravel:
 def parse_version(text: str) -> int:
     """The version that an option or VERSION AS OF names. Raises `InvalidOptionError`."""
     if not re.fullmatch(r"\d{1,19}", text.strip()):
-        raise InvalidOptionError(option="versionAsOf", value=text, problem="a version is a whole number, 0 or more")
+        raise InvalidOptionError(
+            option="versionAsOf", value=text, problem="a version must be a whole number, 0 or more"
+        )
     return int(text)
 
 

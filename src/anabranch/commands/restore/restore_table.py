@@ -176,7 +176,7 @@ class PreparedRestore:
         """Why a winner is a conflict, in words, where the rules for rows would not find it."""
         winner = Winner(commit=commit)
         if winner.describes_table:
-            return "it changed how the table is described, and so does RESTORE"
+            return "it changed the table's metadata, and so does RESTORE"
         if not winner.files or self._is_judged_by_rows(winner):
             return None
         return "it changed files of the table that RESTORE replaces"

@@ -69,5 +69,5 @@ def _threads(session: DeltaSession) -> int:
     key = PARALLELISM_SETTING if session.setting(PARALLELISM_SETTING) is not None else SHUFFLE_PARTITIONS_SETTING
     text = (session.setting(key) or str(THREADS_DEFAULT)).strip()
     if not text.isdecimal() or not int(text):
-        raise InvalidOptionError(option=key, value=text, problem="it is a whole number above 0")
+        raise InvalidOptionError(option=key, value=text, problem="it must be a whole number above 0")
     return min(int(text), THREADS_MAX)

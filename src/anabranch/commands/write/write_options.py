@@ -38,7 +38,7 @@ def check_replacement(values: Mapping[str, str], *, overwrites: bool) -> None:
         problem = "rows that stay would have another schema than the new ones"
         raise IncompatibleOptionsError(option=named, other="overwriteSchema", problem=problem)
     if not flag_of(values, "dataChange", default=True):
-        problem = "rows that are replaced change"
+        problem = "replaced rows are changed rows"
         raise IncompatibleOptionsError(option=named, other="dataChange=false", problem=problem)
     if named == USING:
         columns_listed(values[USING.lower()])
@@ -51,7 +51,7 @@ def columns_listed(text: str) -> tuple[str, ...]:
     """
     names = [_plain_name(part.strip()) for part in text.split(",")]
     if not all(names):
-        problem = "it is a list of columns with commas between them, and a name is missing"
+        problem = "it must be a list of columns separated by commas, and a name is missing"
         raise InvalidOptionError(option=USING, value=text, problem=problem)
     return tuple(dict.fromkeys(names))
 
@@ -81,7 +81,7 @@ class SaveMode(enum.Enum):
         try:
             return cls(name)
         except ValueError:
-            problem = "known modes are append, overwrite, error, errorifexists and ignore"
+            problem = "the modes are append, overwrite, error, errorifexists and ignore"
             raise InvalidOptionError(option="mode", value=text, problem=problem) from None
 
     @property
@@ -233,7 +233,7 @@ class WriteOptions:
 
     def _check(self, values: Mapping[str, str], settings: Settings) -> None:
         if self.replace_where is not None and self.mode is not SaveMode.OVERWRITE:
-            problem = "replaceWhere goes with mode overwrite"
+            problem = "replaceWhere needs mode overwrite"
             raise InvalidOptionError(option="replaceWhere", value=str(self.replace_where), problem=problem)
         explicit_dynamic = values.get("partitionoverwritemode", "").lower() == "dynamic"
         if self.replace_where is not None and explicit_dynamic:

@@ -69,7 +69,9 @@ def _compared_as_read(table: TableRef, rows: DataFrame) -> tuple[DataFrame, str]
         column.cast("string").alias(name) if name in chars else column
         for name, column in zip(rows.columns, columns, strict=True)
     ]
-    advice = f" While {_CHAR_IS_A_TYPE} is true, conditions on CHAR columns need the blanks that fill up the values."
+    advice = (
+        f" While {_CHAR_IS_A_TYPE} is true, conditions on CHAR columns must contain the blanks that pad the values."
+    )
     return rows.select(*plain), advice
 
 

@@ -44,7 +44,7 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
   /** The error of a session that has our classes while Python takes no calls. */
   public static DeltaError disabled() {
     return new DeltaError("ANABRANCH_NOT_ENABLED", "55000",
-        "This session does not know Delta tables (any more). Call anabranch.enable(spark) and make the DataFrame again.", 0);
+        "This session does not know Delta tables (any more). Call anabranch.enable(spark) and create the DataFrame again.", 0);
   }
 
   /**

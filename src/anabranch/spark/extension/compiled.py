@@ -171,7 +171,7 @@ def driver_loader(jvm: Any) -> Any:
             outermost = loader
         loader = loader.getParent()
     if outermost is None:
-        problem = "its JVM has no class loader that takes jars"
+        problem = "its JVM has no class loader that accepts jars"
         raise ExtensionNotLoadedError(spark_version=_spark_build(jvm)[0], problem=problem)
     return outermost
 

@@ -67,9 +67,9 @@ def _problem_of(part: str) -> str | None:
     if not part:
         return "a part of it is empty"
     if any(character in "/\\" or ord(character) < 32 for character in part):
-        return f"{part!r} is no name of a folder"
+        return f"{part!r} cannot be the name of a folder"
     if part[0] in "._":
-        return f"{part!r} would be a hidden folder, or none of the catalog's"
+        return f"{part!r} would be a hidden folder, or one outside the catalog"
     return None
 
 
@@ -127,7 +127,7 @@ class CatalogsOfSession:
             return
         folder = self._folder_table(entry.name)
         if folder is not None and _plain(entry.location or "") != _plain(folder.location):
-            operation = f"Another location for {folder.identifier}, whose folder its name says,"
+            operation = f"Another location for {folder.identifier}, whose folder follows from its name,"
             raise UnsupportedOperationError(operation=operation, instead="Use a name in spark_catalog.")
 
     def folder_name(self, parts: Sequence[str]) -> FolderName:
@@ -229,7 +229,7 @@ def entry_of_folder(name: FolderName) -> CatalogEntry:
 
 
 def _refuse_depth(name: FolderName) -> None:
-    problem = "a catalog of folders has tables, and schemas with tables, and nothing below these"
+    problem = "a catalog of folders has tables, and schemas with tables, but nothing below these"
     raise InvalidIdentifierError(identifier=str(name.identifier), problem=problem)
 
 

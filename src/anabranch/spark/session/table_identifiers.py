@@ -67,7 +67,9 @@ def split_identifier(text: str) -> tuple[str, ...]:
     while True:
         match = _PART.match(text, position)
         if match is None:
-            raise InvalidIdentifierError(identifier=text, problem=f"it cannot be read from character {position + 1} on")
+            raise InvalidIdentifierError(
+                identifier=text, problem=f"it cannot be parsed from character {position + 1} on"
+            )
         quoted, plain, end = match.groups()
         parts.append(plain if quoted is None else quoted.replace("``", "`"))
         if not parts[-1]:

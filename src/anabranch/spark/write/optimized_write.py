@@ -62,7 +62,7 @@ def bin_bytes(session: SessionSettings) -> int:
     try:
         return parse_bytes(f"{text}m" if text.isdecimal() else text)
     except ValueError:
-        problem = "it is a number of mebibytes, or a size such as 64m or 1g"
+        problem = "it must be a number of mebibytes, or a size such as 64m or 1g"
         raise InvalidOptionError(option=BIN_SIZE, value=text, problem=problem) from None
 
 

@@ -71,7 +71,7 @@ def check_is_condition(
     expression = read_stored_sql(text, schema, table=table, owner=owner)
     kind = result_type(spark, expression, schema)
     if not isinstance(kind, BooleanType):
-        problem = f"its values are {kind.simpleString()}, and a constraint is true or false"
+        problem = f"its values are {kind.simpleString()}, and a constraint must be true or false"
         raise _unusable(expression, problem)
     return expression
 

@@ -84,7 +84,7 @@ def clone(context: StatementContext, statement: CloneTable) -> DataFrame:
     clauses = statement.clauses
     if clauses != TableClauses(location=clauses.location, properties=clauses.properties):
         problem = (
-            "a clone is partitioned, clustered and commented as its source; only TBLPROPERTIES and LOCATION follow"
+            "only TBLPROPERTIES and LOCATION can follow; partitioning, clustering and comment are those of the source"
         )
         raise CloneTargetError(target=str(target), problem=problem)
     if clauses.location is not None:
@@ -136,7 +136,7 @@ def _location_and_properties(clauses: TableClauses) -> tuple[str | None, Propert
         elif name.lower().startswith("delta."):
             properties.append((name, value))
         else:
-            problem = "OPTIONS takes path and keys that begin with delta.; other properties belong in TBLPROPERTIES"
+            problem = "OPTIONS accepts path and keys that begin with delta.; other properties belong in TBLPROPERTIES"
             raise InvalidArgumentError(argument=f"OPTIONS {name}", value=value, problem=problem)
     return location, tuple(properties)
 
@@ -168,7 +168,7 @@ def _schema(columns: Sequence[ColumnDefinition]) -> StructType:
 
 def _field(column: ColumnDefinition, kind: Any) -> StructField:
     if len(column.path) > 1:
-        problem = "a column of a new table has a name of one part; dots in it go in backticks"
+        problem = "the name of a new column has one part; put a name with dots in backticks"
         raise InvalidArgumentError(argument="column", value=".".join(column.path), problem=problem)
     metadata = {} if column.comment is None else {"comment": column.comment}
     field = StructField(column.path[0], kind, column.nullable, metadata)

@@ -149,7 +149,9 @@ class HadoopStore:
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         if offset < 0 or length < 0:
-            raise StorageError(root=self._root, path=path, doing="read", cause="a range has no negative bounds")
+            raise StorageError(
+                root=self._root, path=path, doing="read", cause="the bounds of a range cannot be negative"
+            )
         data = self._call("read", path, lambda: b"".join(self._chunks(path, offset, length)))
         if len(data) != length:
             cause = f"bytes {offset} to {offset + length} requested, {len(data)} bytes received"

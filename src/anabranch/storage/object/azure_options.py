@@ -62,7 +62,7 @@ def _credentials(
     """The configuration and the secrets of obstore's client."""
     kind = (options.get("fs.azure.account.auth.type") or "").lower()
     if kind not in {"", "sharedkey", "oauth", "sas"}:
-        reason = f"{kind!r} is none of SharedKey, OAuth, SAS"
+        reason = f"{kind!r} is not one of SharedKey, OAuth, SAS"
         raise StorageOptionError(option="fs.azure.account.auth.type", reason=reason)
     if kind == "oauth":
         return _oauth(options)
@@ -96,7 +96,7 @@ def _oauth(options: _AccountOptions) -> tuple[dict[str, str], dict[str, str]]:
         token_file = options.get(f"{_OAUTH}.token.file")
         return ({**config, "federated_token_file": token_file} if token_file else config), {}
     if provider not in {"", "ClientCredsTokenProvider"}:
-        reason = f"{provider!r} is none of ClientCredsTokenProvider, MsiTokenProvider, WorkloadIdentityTokenProvider"
+        reason = f"{provider!r} is not one of ClientCredsTokenProvider, MsiTokenProvider, WorkloadIdentityTokenProvider"
         raise StorageOptionError(option="fs.azure.account.oauth.provider.type", reason=reason)
     for name, value in (("client.id", client), ("client.secret", secret), ("client.endpoint", tenant)):
         if not value:

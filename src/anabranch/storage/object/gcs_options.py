@@ -42,7 +42,7 @@ def gcs_options(hadoop: Settings, environment: Mapping[str, str], *, bucket: str
 def _credentials(hadoop: Settings, environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     kind = (_first(hadoop, "fs.gs.auth.type") or "").upper()
     if kind and kind not in _AUTHENTICATION_TYPES:
-        reason = f"{kind!r} is none of {', '.join(sorted(_AUTHENTICATION_TYPES))}"
+        reason = f"{kind!r} is not one of {', '.join(sorted(_AUTHENTICATION_TYPES))}"
         raise StorageOptionError(option="fs.gs.auth.type", reason=reason)
     if kind == "UNAUTHENTICATED":
         return {"skip_signature": "true"}, {}

@@ -190,7 +190,7 @@ def _encryption(options: _BucketOptions) -> dict[str, str]:
     if algorithm is None:
         return {}
     if algorithm not in _ENCRYPTION:
-        reason = f"{algorithm!r} is none of {', '.join(sorted(_ENCRYPTION))}"
+        reason = f"{algorithm!r} is not one of {', '.join(sorted(_ENCRYPTION))}"
         raise StorageOptionError(option="fs.s3a.encryption.algorithm", reason=reason)
     config = {"server_side_encryption": _ENCRYPTION[algorithm]}
     key = options.get("encryption.key", "server-side-encryption.key")

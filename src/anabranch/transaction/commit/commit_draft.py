@@ -124,7 +124,7 @@ def draft_commit(ours: ProposedCommit, latest: LatestState, *, now_ms: int, engi
     """
     version = latest.version + 1
     if version > VERSION_MAX:
-        way_out = "Make a new table of this one's rows: CREATE TABLE … AS SELECT"
+        way_out = "Copy the rows to a new table: CREATE TABLE … AS SELECT"
         raise NumbersExhaustedError(
             table=latest.table, version=version, numbers="version", last=latest.version, way_out=way_out
         )

@@ -140,5 +140,5 @@ def _too_many_winners(
         read_version=proposal.read_version,
         reason=ConflictReason.TOO_MANY_WINNERS,
         where=f"{context.bounds.attempts_max} attempts",
-        advice="Nothing is in conflict: run the operation again when fewer writers are at work.",
+        advice="There is no conflict: run the operation again when fewer writers are active.",
     )

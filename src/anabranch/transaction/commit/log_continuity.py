@@ -282,6 +282,6 @@ def _table_replaced_error(version_file: StoredFile, read: LatestState, latest: L
         operation="another program",
         read_version=read.version,
         reason=ConflictReason.TABLE_REPLACED,
-        where=f"{version_file.path} is gone, or is another file",
-        advice="The table was dropped, or created again. Check the table that is there now.",
+        where=f"{version_file.path} is missing, or is another file",
+        advice="The table was dropped or created again. Check which table is there now.",
     )

@@ -15,12 +15,12 @@ AGAIN = "Run the operation again, or let the session do so (spark.anabranch.conf
 SAME_ROWS = f"Both operations are about the same rows, so one must read what the other has written. {AGAIN}."
 ISOLATION = (
     "The table is Serializable, which orders this operation after every append that landed first. Run it again, or "
-    "set 'delta.isolationLevel' = 'WriteSerializable', by which it may count as done before a plain append."
+    "set 'delta.isolationLevel' = 'WriteSerializable', with which it may be ordered before a plain append."
 )
 NO_VECTORS = (
-    "The table has no deletion vectors, so whole files decide, not rows. Run the operation again; to let operations "
-    "on different rows of a file commit without a conflict, set 'delta.enableDeletionVectors' = 'true'. A condition "
-    "on a partition column avoids such conflicts, too."
+    "The table has no deletion vectors, so conflicts are decided by whole files, not by rows. Run the operation again; "
+    "to let operations on different rows of a file commit without a conflict, set 'delta.enableDeletionVectors' = "
+    "'true'. A condition on a partition column avoids such conflicts, too."
 )
 NOT_REPEATABLE = (
     "The condition cannot be evaluated again for single rows, because it has a subquery or is not deterministic, so "
@@ -36,14 +36,14 @@ READS_ALL = (
     "to another table. To add rows that are missing in the table, use MERGE with WHEN NOT MATCHED THEN INSERT."
 )
 OTHER_FILES = (
-    f"{AGAIN}, or add a condition on a partition column, or on a column by which the files differ, which shows that "
-    "the two operations are about different rows."
+    f"{AGAIN}, or add a condition on a partition column, or on a column whose values differ between files, which shows "
+    "that the two operations are about different rows."
 )
 TOO_LONG = (
-    "So many rows landed first that comparing them took too long. Run the operation again: it then begins behind them."
+    "So many rows landed first that comparing them took too long. Run the operation again: it then starts after them."
 )
 CYCLE = (
-    "It could only count as done before an append that another writer has read already. Run the operation again: it "
+    "It could only be ordered before an append that another writer has already read. Run the operation again: it "
     "then comes after both."
 )
 UNMAPPED_WITHOUT_VECTORS = (

@@ -316,7 +316,7 @@ def application_ids(context: ConflictContext) -> Conflict | None:
             reason=ConflictReason.ALREADY_WRITTEN if written else ConflictReason.APPLICATION_ID,
             where=f"application id {app_id}, version {theirs.version}",
             advice=(
-                "The table has this write already: skip it. If the id is a stream's, two runs share one checkpoint."
+                "The table already has this write: skip it. If the id is a stream's, two runs share one checkpoint."
                 if written
                 else "Two runs share one application id or checkpoint: stop one of them."
             ),

@@ -116,7 +116,7 @@ def with_row_ids(actions: Sequence[Action], *, after: int, version: int, table: 
         else:
             numbered.append(action)
     if mark > LONG_MAX:
-        way_out = "Make a new table of this one's rows: CREATE TABLE … AS SELECT"
+        way_out = "Copy the rows to a new table: CREATE TABLE … AS SELECT"
         raise NumbersExhaustedError(table=table, version=version, numbers="row ids", last=after, way_out=way_out)
     if mark != after:
         numbered.insert(0, _mark_action(mark))
