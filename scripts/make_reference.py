@@ -204,7 +204,7 @@ def conflict_fields() -> str:
     """The fields that every conflict has."""
     cls = exceptions.DeltaConcurrentModificationException
     notes = _notes_of(cls)
-    rows = [(f"`{field.name}`", notes.get(field.name, "")) for field in dataclasses.fields(cls)]
+    rows = [(f"`{name}`", notes.get(name, "")) for name in cls.fact_names()]
     return _table(("Field", "What it holds"), rows)
 
 
@@ -312,7 +312,7 @@ def _error_row(cls: type[DeltaError]) -> tuple[str, ...]:
     if parent not in {DeltaError, DeltaAnalysisError} and issubclass(parent, DeltaError):
         kin.insert(0, parent.__name__)
     also = f" Also `{'`, `'.join(kin)}`." if kin else ""
-    fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(cls))
+    fields = ", ".join(f"`{name}`" for name in cls.fact_names())
     return f"`{cls.__name__}`", f"`{cls.condition}`", f"`{cls.sqlstate}`", _first_sentence(cls) + also, fields
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pyroaring import BitMap64
 from pyspark.sql.types import LongType, StructField, StructType
 
+from anabranch.errors.commits import RowValues
 from anabranch.protocol.actions import Action, AddFile, CommitInfo
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
@@ -184,13 +185,13 @@ class PlayedTable:
         assert not set(candidates) & set(hidden), "the condition is evaluated for hidden rows"
         return BitMap64([position for position in candidates if condition(data[position])])
 
-    def described(self, rows: Sequence[RowsOfFile]) -> list[str]:
+    def described(self, rows: Sequence[RowsOfFile]) -> list[RowValues]:
         """Rows by their values. None of them may be one that is hidden: a reader could not show it."""
         for file_rows, hidden in zip(rows, self.hidden([file_rows.file for file_rows in rows]), strict=True):
             assert file_rows.positions, "no row is described"
             assert not file_rows.positions & hidden, "hidden rows are described"
         return [
-            in_words(self.data[file_rows.file.path][position])
+            values_of(self.data[file_rows.file.path][position])
             for file_rows in rows
             for position in file_rows.positions or ()
         ]
@@ -209,9 +210,9 @@ def _numbered(schema: StructType) -> StructType:
     )
 
 
-def in_words(row: Row) -> str:
+def values_of(row: Row) -> RowValues:
     """The row as a conflict shows it."""
-    return ", ".join(f"{name} = {'NULL' if value is None else value}" for name, value in row._asdict().items())
+    return tuple((name, "NULL" if value is None else str(value)) for name, value in row._asdict().items())
 
 
 @functools.cache

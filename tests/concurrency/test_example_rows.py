@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,10 +11,11 @@ from anabranch.errors.commits import (
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConflictReason,
+    RowValues,
 )
 from anabranch.errors.environment import FileMissingError
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.read_set import DescribeRows, RowsOfFile
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.merging import Merge
@@ -77,7 +78,7 @@ def test_a_file_that_went_whole(level: str) -> None:
     assert error.example_keys == ("k = 4, v = 4",)
 
 
-def fails(rows: Sequence[RowsOfFile]) -> list[str]:
+def fails(rows: Sequence[RowsOfFile]) -> list[RowValues]:
     raise FileMissingError(root="memory:/table", path=rows[0].file.path)
 
 
@@ -87,13 +88,13 @@ def fails(rows: Sequence[RowsOfFile]) -> list[str]:
         (None, ("row 3 of f0.parquet",)),
         (fails, ("row 3 of f0.parquet",)),
         (lambda rows: [], ("row 3 of f0.parquet",)),
-        (lambda rows: ["x" * 10_000], ("x" * 299 + "…",)),
-        (lambda rows: ["a", "b", "c", "d"], ("a", "b", "c")),
+        (lambda rows: [(("k", "x" * 10_000),)], ("k = " + "x" * 295 + "…",)),
+        (lambda rows: [(("k", value),) for value in "abcd"], ("k = a", "k = b", "k = c")),
     ],
     ids=["no function", "files are gone", "no text", "too long", "too many"],
 )
 def test_the_conflict_is_raised_also_if_its_rows_cannot_be_read(
-    describe: Callable[[Sequence[RowsOfFile]], Sequence[str]] | None, texts: tuple[str, ...]
+    describe: DescribeRows | None, texts: tuple[str, ...]
 ) -> None:
     scene = Scene("Serializable", SIX)
     ours = scene.begins(Delete(key(3)))
@@ -102,6 +103,7 @@ def test_the_conflict_is_raised_also_if_its_rows_cannot_be_read(
     with pytest.raises(ConcurrentDeleteDeleteException) as raised:
         ours.commit()
     assert raised.value.example_keys == texts
+    assert all(len(value) <= 300 for row in raised.value.example_rows for _, value in row)
 
 
 def test_rows_are_read_once_and_only_for_a_conflict() -> None:
@@ -109,9 +111,9 @@ def test_rows_are_read_once_and_only_for_a_conflict() -> None:
     calls: list[Sequence[RowsOfFile]] = []
     scene = Scene("Serializable", SIX[:2], SIX[2:4], SIX[4:])
 
-    def describe(rows: Sequence[RowsOfFile]) -> list[str]:
+    def describe(rows: Sequence[RowsOfFile]) -> list[RowValues]:
         calls.append(rows)
-        return ["a row"]
+        return [(("k", "1"),)]
 
     lands, loses = scene.begins(Delete(key(0))), scene.begins(Delete(Where("v", ">=", 1)))
     lands.transaction.describe_rows = loses.transaction.describe_rows = describe

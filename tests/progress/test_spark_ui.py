@@ -39,6 +39,11 @@ class Shown:
         new = sorted((job for job in self._jobs() if job.jobId() > self._last_job), key=lambda job: job.jobId())
         return [(_text(job.description()), _text(job.jobGroup())) for job in new]
 
+    def tags(self) -> list[set[str]]:
+        """The tags of each new job."""
+        new = [job for job in self._jobs() if job.jobId() > self._last_job]
+        return [set(str(job.jobTags().mkString(",")).split(",")) for job in new]
+
     def statement(self) -> str:
         """The description of the first new execution, which has the others inside it."""
         new = [execution for execution in self._executions() if execution.executionId() > self._last_execution]
@@ -60,8 +65,9 @@ def table(native: SparkSession, path: str) -> str:
 def nothing_is_left(native: SparkSession) -> Iterator[None]:
     """No test leaves a property on the thread, whether its statement succeeds or not."""
     yield
-    for name in (DESCRIPTION, GROUP, "anabranch.job.description"):
+    for name in (DESCRIPTION, GROUP, "anabranch.job.description", "anabranch.job.tag"):
         assert native.sparkContext.getLocalProperty(name) is None
+    assert not set(native.sparkContext.getJobTags())
 
 
 MERGE = (
@@ -143,6 +149,20 @@ def test_groups_and_descriptions_of_users_stay(native: SparkSession, table: str,
     finally:
         for name in (DESCRIPTION, GROUP):
             context.setLocalProperty(name, None)  # type: ignore[arg-type]  # PySpark's hint lacks None
+
+
+def test_tags_of_users_stay(native: SparkSession, table: str) -> None:
+    context = native.sparkContext
+    context.addJobTag("nightly")
+    try:
+        shown = Shown(native)
+        native.sql(f"UPDATE {table} SET v = 7 WHERE id = 5")
+        assert {"nightly" in tags for tags in shown.tags()} == {True}
+        own = {tag for tags in shown.tags() for tag in tags if tag.startswith("anabranch-")}
+        assert len(own) == 1, "each job has the tag of its statement"
+        assert set(context.getJobTags()) == {"nightly"}
+    finally:
+        context.clearJobTags()
 
 
 def test_a_group_without_description_stays_a_group(native: SparkSession, table: str) -> None:

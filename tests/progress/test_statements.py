@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import anabranch
 from anabranch.exceptions import ConcurrentAppendException
 from anabranch.progress.progress_events import Progress
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from tables.races import beaten_to_the_commit
 
@@ -97,6 +98,62 @@ def test_files_rows_and_bytes_are_counted(native: SparkSession, table: str) -> N
     assert rewritten[0].files_done == 0
     assert rewritten[-1].files_done == rewritten[-1].files_total
     assert rewritten[-1].size_bytes > 0
+
+
+SLOW = (
+    "INSERT INTO {table} SELECT id, length(java_method('java.lang.Thread', 'sleep', 300L)) FROM range(0, {n}, 1, {n})"
+)
+"""A write of `n` tasks, of which two run at once."""
+
+
+def test_tasks_of_a_job_are_counted_while_it_runs(native: SparkSession, table: str) -> None:
+    events = reported(lambda: native.sql(SLOW.format(table=table, n=12)))
+    counted = [(event.tasks_done, event.tasks_total) for event in events if event.tasks_total and not event.files_done]
+    assert {total for _, total in counted} == {12}
+    assert len({done for done, _ in counted}) > 1
+    assert counted == sorted(counted)
+    assert {event.phase for event in events if event.tasks_total} == {"write files"}
+
+
+def test_tasks_of_a_users_job_group_are_counted_by_statement(native: SparkSession, table: str) -> None:
+    """A group of the user's may hold jobs of several statements, and others."""
+    context = native.sparkContext
+    events: list[Progress] = []
+
+    def run(tasks: int) -> None:
+        context.setJobGroup("nightly", "nightly load")
+        native.range(0, 5, 1, 5).count()
+        native.sql(SLOW.format(table=table, n=tasks))
+
+    with anabranch.on_progress(events.append):
+        threads = [threading.Thread(target=run, args=(tasks,)) for tasks in (8, 11)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    totals: dict[int, set[int]] = {}
+    for event in events:
+        if event.tasks_total:
+            totals.setdefault(event.statement, set()).add(event.tasks_total)
+    assert sorted(totals.values(), key=min) == [{8}, {11}]
+
+
+def test_a_short_statement_counts_no_tasks(native: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting is a call of the JVM: at most two a second, and none for a statement that ends within half a second."""
+    requests: list[str] = []
+    count = DeltaSession.count_tasks
+
+    def counted(session: DeltaSession, tag: str, since_ms: int) -> tuple[int, int]:
+        requests.append(tag)
+        return count(session, tag, since_ms)
+
+    monkeypatch.setattr(DeltaSession, "count_tasks", counted)
+    short = reported(lambda: native.sql(f"INSERT INTO {table} VALUES (1, 1)"))
+    assert (len(requests), short[-1].elapsed_ms < 500) in {(0, True), (1, False)}
+    requests.clear()
+    slow = reported(lambda: native.sql(SLOW.format(table=table, n=8)))
+    assert 1 <= len(requests) <= slow[-1].elapsed_ms // 500
+    assert len(set(requests)) == 1
 
 
 def test_reorg_clone_and_drop_feature(native: SparkSession, table: str, path: str) -> None:

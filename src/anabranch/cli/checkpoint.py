@@ -12,6 +12,7 @@ from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.log.listing import list_log
 from anabranch.log.log_compaction import LogCompaction, write_log_compaction
+from anabranch.progress.progress_events import begin_phase, reporting
 from anabranch.protocol.features import check_writable
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot_cache import SnapshotCache
@@ -90,22 +91,36 @@ def compact_log(snapshots: SnapshotCache, versions: str) -> WrittenCompaction:
     if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
         problem = "it must name the first and the last of two or more commits, as in 4..6"
         raise InvalidArgumentError(argument="--log-compaction", value=versions, problem=problem)
+    with reporting("checkpoint", snapshots.store.root):
+        return _compact_log(snapshots, int(first), int(last))
+
+
+def _compact_log(snapshots: SnapshotCache, first: int, last: int) -> WrittenCompaction:
+    begin_phase("read the log")
     snapshot = snapshots.latest()
     check_writable(snapshot.protocol, table=snapshot.table_root)
     latest = snapshot.version
     commits = list_log(snapshots.store, first=0, upto=latest).commits
     earliest = commits[0].version if commits else latest
-    for version in (int(first), int(last)):
+    for version in (first, last):
         if not earliest <= version <= latest:
             raise VersionNotFoundError(table=snapshot.table_root, version=version, earliest=earliest, latest=latest)
-    compaction = write_log_compaction(snapshots.store, first=int(first), last=int(last))
+    begin_phase("compact commits", files=last - first + 1)
+    compaction = write_log_compaction(snapshots.store, first=first, last=last)
     return WrittenCompaction(table=snapshots.store.root, compaction=compaction)
 
 
 def checkpoint_newest(snapshots: SnapshotCache) -> WrittenCheckpoint:
     """Write the checkpoint and `_last_checkpoint`. Raises `UnsupportedFeatureError`, `StorageError`."""
+    with reporting("checkpoint", snapshots.store.root):
+        return _checkpoint_newest(snapshots)
+
+
+def _checkpoint_newest(snapshots: SnapshotCache) -> WrittenCheckpoint:
+    begin_phase("read the log")
     snapshot, store = snapshots.latest(), snapshots.store
     check_writable(snapshot.protocol, table=snapshot.table_root)
+    begin_phase("write the checkpoint", files=snapshot.files.count)
     started = time.perf_counter()
     hint = write_checkpoint(store, snapshot, clock=SystemClock(), new_uuid=lambda: str(uuid.uuid4()))
     seconds = time.perf_counter() - started

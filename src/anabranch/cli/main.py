@@ -15,7 +15,7 @@ import typer
 
 from anabranch import __version__
 from anabranch.cli.command_help import examples, join_lines
-from anabranch.cli.output import print_json, print_report, reporting
+from anabranch.cli.output import print_json, print_report, reporting, show_progress
 from anabranch.cli.report import report
 from anabranch.cli.serve import serve
 from anabranch.cli.shared_arguments import (
@@ -210,6 +210,7 @@ def checkpoint(
         from anabranch.cli.checkpoint import checkpoint_newest, compact_log
         from anabranch.cli.table_opening import open_snapshots
 
+        show_progress(as_json=as_json)
         snapshots = open_snapshots(table, option or [])
         written = checkpoint_newest(snapshots) if log_compaction is None else compact_log(snapshots, log_compaction)
         print_report(written, as_json=as_json)
@@ -228,10 +229,8 @@ def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Deb
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.fsck.fsck_command import check_table
         from anabranch.cli.table_opening import open_table_store
-        from anabranch.progress.progress_display import install_display
 
-        if not as_json:
-            install_display()
+        show_progress(as_json=as_json)
         report = check_table(open_table_store(table, option or []))
         print_report(report, as_json=as_json)
         if report.problems:

@@ -41,6 +41,14 @@ def reporting(*, as_json: bool, debug: bool) -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
+def show_progress(*, as_json: bool) -> None:
+    """Show what the command does while it runs, in a terminal, unless a program reads the output."""
+    if not as_json:
+        from anabranch.progress.progress_display import install_display  # noqa: PLC0415 - few commands show progress
+
+        install_display()
+
+
 class Report(Protocol):
     """What a command has to say, as one value."""
 

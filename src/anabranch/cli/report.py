@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.output import print_json, print_report, reporting
+from anabranch.cli.output import print_json, print_report, reporting, show_progress
 from anabranch.cli.shared_arguments import Debug, Json, LongOptions, Table
 
 
@@ -41,9 +41,14 @@ def report(
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.table_opening import open_snapshots
         from anabranch.cli.written_report import read_report, write_report
+        from anabranch.progress import progress_events
 
-        made = read_report(open_snapshots(table, option or []), limit=limit or None)
-        if as_json:
+        show_progress(as_json=as_json)
+        snapshots = open_snapshots(table, option or [])
+        with progress_events.reporting("report", snapshots.store.root):
+            made = read_report(snapshots, limit=limit or None)
+            written = None if as_json else write_report(made, output, open_page=open_page)
+        if written is None:
             print_json(made.document())
         else:
-            print_report(write_report(made, output, open_page=open_page), as_json=False)
+            print_report(written, as_json=False)

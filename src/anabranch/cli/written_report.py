@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.table_report.report_file import TableReport, show_in_browser
 from anabranch.table_report.report_of_table import report_on
@@ -46,6 +47,7 @@ def write_report(report: TableReport, output: str | None, *, open_page: bool) ->
     Raises `ReportExtraMissingError`, `InvalidArgumentError` for a file that cannot be written.
     """
     path = output or f"{Path(report.data.table.location).name or 'table'}-report.html"
+    begin_phase("write the page")
     try:
         file = report.save(path)
     except OSError as error:

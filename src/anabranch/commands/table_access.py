@@ -131,7 +131,11 @@ def one_statement(table: TableRef, operation: str, *, shown: bool = True) -> Ite
     With `shown` false no display shows it.
     """
     check_may_be_part(table, operation)
-    with reporting(operation, table.label, setting=table.session.setting, shown=shown), table.session.described_jobs():
+    session = table.session
+    with (
+        reporting(operation, table.label, setting=session.setting, count_tasks=session.count_tasks, shown=shown),
+        session.described_jobs(),
+    ):
         yield
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import anabranch.pyspark_release  # noqa: F401 - says which PySpark is needed where this one is too old
@@ -136,14 +137,18 @@ DELTA_MESSAGES: dict[str, str] = {
 """How messages of delta-spark begin, with names of facts in braces, by the name of our class."""
 
 
+FOR_DISPLAY: Mapping[str, bool] = MappingProxyType({"for_display": True})
+"""The metadata of a field that is no fact: it has what a fact says, in a form for displays."""
+
+
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class DeltaError(PySparkException):
     """Something about a Delta table went wrong.
 
-    A subclass has the decorator `delta_error`: its fields are the facts, and `template` is the message, with names of
-    facts in braces. A subclass whose sentences depend on the facts overrides `explain` instead. It is a
-    `PySparkException`, so code that catches Spark's errors catches ours, and `getCondition`, `getSqlState` and
-    `getMessageParameters` answer as they do for Spark's own.
+    A subclass has the decorator `delta_error`: its fields are the facts, but for those with the metadata `FOR_DISPLAY`,
+    and `template` is the message, with names of facts in braces. A subclass whose sentences depend on the facts
+    overrides `explain` instead. It is a `PySparkException`, so code that catches Spark's errors catches ours, and
+    `getCondition`, `getSqlState` and `getMessageParameters` answer as they do for Spark's own.
     """
 
     condition: ClassVar[str] = "DELTA_ERROR"
@@ -174,9 +179,19 @@ class DeltaError(PySparkException):
         shown = {name: ", ".join(map(str, fact)) if isinstance(fact, tuple) else fact for name, fact in facts}
         return without_signatures(template.format_map(shown))
 
+    @classmethod
+    def fact_names(cls) -> list[str]:
+        """The names of the facts."""
+        return [field.name for field in dataclasses.fields(cls) if not field.metadata.get("for_display")]
+
     def facts(self) -> dict[str, Any]:
-        """The fields by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        """The facts by name."""
+        return {name: getattr(self, name) for name in self.fact_names()}
+
+    def display_fields(self) -> dict[str, Any]:
+        """The fields that are no facts, by name."""
+        names = [field.name for field in dataclasses.fields(self) if field.metadata.get("for_display")]
+        return {name: getattr(self, name) for name in names}
 
     def getSqlState(self) -> str:
         return self.sqlstate
@@ -192,7 +207,7 @@ class DeltaError(PySparkException):
         return f"{type(self).__name__}({facts})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.facts()))
+        return (_rebuild, (type(self), {**self.facts(), **self.display_fields()}))
 
 
 _Error = TypeVar("_Error", bound=DeltaError)
@@ -231,5 +246,5 @@ def without_signatures(text: str) -> str:
     return _SIGNATURE.sub(r"\1…", text)
 
 
-def _rebuild(error: type[DeltaError], facts: dict[str, Any]) -> DeltaError:
-    return error(**facts)
+def _rebuild(error: type[DeltaError], fields: dict[str, Any]) -> DeltaError:
+    return error(**fields)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-import re
 from typing import ClassVar
 
 from anabranch.display_tables import frames_of_user, html_facts, html_paragraph, html_table, text_table
 from anabranch.errors.base import (
+    FOR_DISPLAY,
     DeltaAnalysisError,
     DeltaError,
     DeltaUnsupportedOperationError,
@@ -217,6 +218,15 @@ class ConflictReason(enum.StrEnum):
     """No conflict was found, but others landed first at every attempt."""
 
 
+RowValues = tuple[tuple[str, str], ...]
+"""A row for messages: names of columns, with the values as text."""
+
+
+def text_of_row(row: RowValues) -> str:
+    """The row in words, as `id = 5, name = x`."""
+    return ", ".join(f"{name} = {value}" for name, value in row)
+
+
 @delta_error("DELTA_CONCURRENT_MODIFICATION", "2D521")
 class DeltaConcurrentModificationException(DeltaError):
     """Another commit landed after the version that ours read, and ours does not fit behind it.
@@ -239,6 +249,8 @@ class DeltaConcurrentModificationException(DeltaError):
     """The partition, file, column or property of the conflict."""
     example_keys: tuple[str, ...] = ()
     """A few of the rows in conflict: by their values, as `id = 5, name = 'x'`, or by file and position."""
+    example_rows: tuple[RowValues, ...] = dataclasses.field(default=(), metadata=FOR_DISPLAY)
+    """The same rows by column, all with the same columns; empty where their values are not known."""
     advice: str = "Run the operation again on the new version."
 
     def explain(self) -> str:
@@ -258,14 +270,14 @@ class DeltaConcurrentModificationException(DeltaError):
     def _repr_html_(self) -> str:
         """The conflict in a notebook: the winner, the rows, and what the user can do."""
         title = f"{type(self).__name__}: {self._winner()} landed first and {self._happened()}."
-        rows = html_table(*rows_as_table(self.example_keys)) if self.example_keys else ""
+        rows = html_table(*self._rows_shown()) if self.example_keys else ""
         return without_signatures(
             f"{html_paragraph(title, strong=True)}{html_facts(self._facts_shown())}{rows}{html_paragraph(self.advice)}"
         )
 
     def _render_traceback_(self) -> list[str]:
         """The lines that IPython prints for the error that a cell has raised."""
-        rows = ["", "Rows in conflict:", *text_table(*rows_as_table(self.example_keys))] if self.example_keys else []
+        rows = ["", "Rows in conflict:", *text_table(*self._rows_shown())] if self.example_keys else []
         lines = [
             *frames_of_user(self.__traceback__),
             plain(f"{type(self).__name__}: {self._winner()} landed first and {self._happened()}."),
@@ -284,22 +296,14 @@ class DeltaConcurrentModificationException(DeltaError):
         facts += [("Reason", f"{self.reason} ({self.condition}, SQLSTATE {self.sqlstate})")]
         return [(name, value) for name, value in facts if value]
 
+    def _rows_shown(self) -> tuple[list[str], list[list[str]]]:
+        """The columns and values of the example rows; one column of texts where their values are not known."""
+        if not self.example_rows:
+            return ["row"], [[row] for row in self.example_keys]
+        return [name for name, _ in self.example_rows[0]], [[value for _, value in row] for row in self.example_rows]
+
     def _began(self) -> str:
         return "began before the table existed" if self.read_version < 0 else f"read version {self.read_version}"
-
-
-_COLUMN = re.compile(r"(?:^|, )([^=,]+) = (.*?)(?=, [^=,]+ = |$)", re.DOTALL)
-
-
-def rows_as_table(rows: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
-    """The columns and values of rows such as `id = 5, name = x`; one column of texts where they have no columns."""
-    parsed = [_COLUMN.findall(row) for row in rows]
-    columns = [name for name, _ in parsed[0]]
-    same = all([name for name, _ in values] == columns for values in parsed)
-    whole = all(", ".join(map(" = ".join, values)) == row for values, row in zip(parsed, rows, strict=True))
-    if columns and same and whole:
-        return columns, [[value for _, value in values] for values in parsed]
-    return ["row"], [[row] for row in rows]
 
 
 @delta_error("DELTA_CONCURRENT_WRITE")

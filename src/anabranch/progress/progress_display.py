@@ -1,19 +1,21 @@
 """Shows running statements: one line in a terminal, one output in a notebook, and nothing elsewhere.
 
-A thread of its own draws, once a statement has run for half a second, so a short one costs nothing and shows nothing.
+A thread of its own draws, and counts the tasks of Spark's jobs for display and listeners. It does so for statements
+that have run for half a second: a short one costs nothing and shows nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import html
 import importlib
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.progress.progress_events import Progress, StatementProgress, show_in
-from anabranch.text_format import plain, size
+from anabranch.progress.progress_events import Progress, StatementProgress, has_listeners, show_in
+from anabranch.text_format import count, plain, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,11 +25,15 @@ SETTING = "spark.anabranch.progress"
 SPARKS_BAR = "spark.ui.showConsoleProgress"
 SHOWN_AFTER_MS = 500
 _DRAW_SECONDS = 0.1
+_POLL_MS = 500
 _BAR_WIDTH = 20
 
 
 class Screen(Protocol):
     """A place where progress is shown."""
+
+    counts_tasks: bool
+    """Whether it shows the tasks of Spark's jobs."""
 
     def draw(self, progress: Progress) -> None:
         """Show this in the place of what was shown before."""
@@ -38,30 +44,39 @@ class Screen(Protocol):
 
 def install_display() -> None:
     """Show the statements of this process if it has a terminal or a notebook."""
-    show_in(_DISPLAY if _is_terminal() or _is_notebook() else None)
+    _DISPLAY.has_screens = _is_terminal() or _is_notebook()
+    show_in(_DISPLAY)
 
 
 def uninstall_display() -> None:
-    """Show no statements, as in a server, whose clients have terminals of their own."""
-    show_in(None)
+    """Show no statements, as in a server, whose clients have terminals of their own. Listeners are still called."""
+    _DISPLAY.has_screens = False
 
 
 class ThreadedDisplay:
     """Draws the longest running statement from time to time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_screens: bool = True) -> None:
+        self.has_screens = has_screens
+        """Whether statements that begin from now on are shown."""
         self._lock = threading.Lock()
-        self._running: list[StatementProgress] = []
+        self._running: dict[StatementProgress, int] = {}
+        """For each statement, longest running first, the time since its begin at which its tasks are counted next."""
         self._silent: set[StatementProgress] = set()
         self._shown: tuple[StatementProgress, Screen] | None = None
         self._has_work = threading.Event()
         self._pause = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def begin(self, statement: StatementProgress) -> None:
+    def begin(self, statement: StatementProgress, *, shown: bool) -> None:
         """Show the statement once it has run for a while."""
+        shown = shown and self.has_screens
+        if not shown and not has_listeners():
+            return
         with self._lock:
-            self._running.append(statement)
+            self._running[statement] = SHOWN_AFTER_MS
+            if not shown:
+                self._silent.add(statement)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="anabranch-progress", daemon=True)
                 self._thread.start()
@@ -70,9 +85,8 @@ class ThreadedDisplay:
     def end(self, statement: StatementProgress) -> None:
         """Stop showing it, before the program's next output."""
         with self._lock:
-            if statement not in self._running:
+            if self._running.pop(statement, None) is None:
                 return
-            self._running.remove(statement)
             self._silent.discard(statement)
             if self._shown is not None and self._shown[0] is statement:
                 with contextlib.suppress(Exception):
@@ -82,18 +96,33 @@ class ThreadedDisplay:
     def _run(self) -> None:
         while True:
             self._has_work.wait()
-            statement = self._due()
-            if statement is not None:
-                self._draw(statement)
+            due = self._due()
+            shown = next((statement for statement in due if statement not in self._silent), None)
+            if shown is not None:
+                self._draw(shown)
+            for statement in due:
+                if has_listeners() or self._counts_tasks(statement):
+                    self._poll(statement)
             self._pause.wait(_DRAW_SECONDS)
 
-    def _due(self) -> StatementProgress | None:
-        """The statement to draw; None where none has run for long enough."""
+    def _due(self) -> list[StatementProgress]:
+        """The statements that have run for long enough."""
         with self._lock:
             if not self._running:
                 self._has_work.clear()
-            shown = [statement for statement in self._running if statement not in self._silent]
-            return next((statement for statement in shown if statement.elapsed_ms >= SHOWN_AFTER_MS), None)
+            return [statement for statement in self._running if statement.elapsed_ms >= SHOWN_AFTER_MS]
+
+    def _counts_tasks(self, statement: StatementProgress) -> bool:
+        shown = self._shown
+        return shown is not None and shown[0] is statement and shown[1].counts_tasks
+
+    def _poll(self, statement: StatementProgress) -> None:
+        with self._lock:
+            if statement not in self._running or statement.elapsed_ms < self._running[statement]:
+                return
+            self._running[statement] = statement.elapsed_ms + _POLL_MS
+        # Without the lock: the statement needs it to end, and must not wait for the JVM.
+        statement.poll_tasks()
 
     def _draw(self, statement: StatementProgress) -> None:
         screen = self._screen_of(statement)
@@ -125,7 +154,7 @@ class ThreadedDisplay:
             return None
 
 
-_DISPLAY = ThreadedDisplay()
+_DISPLAY = ThreadedDisplay(has_screens=False)
 
 
 def _is_terminal() -> bool:
@@ -156,6 +185,8 @@ def _new_screen(*, beside_sparks_bar: bool) -> Screen | None:
 class TerminalLine:
     """One line at the end of a terminal, which is erased when the statement has ended."""
 
+    counts_tasks = True
+
     def __init__(self, console: Console) -> None:
         from rich.live import Live  # noqa: PLC0415 - see `_new_screen`
 
@@ -171,9 +202,10 @@ class TerminalLine:
         line = Table.grid(padding=(0, 1))
         line.add_column(no_wrap=True, overflow="ellipsis")
         cells: list[Any] = [Text(plain(text_of(progress)))]
-        if progress.files_total and progress.files_done:
+        part = _part_done(progress)
+        if part is not None:
             line.add_column(width=_BAR_WIDTH)
-            cells.append(ProgressBar(progress.files_total, min(progress.files_done, progress.files_total)))
+            cells.append(ProgressBar(total=part[1], completed=part[0]))
         line.add_row(*cells)
         if not self._live.is_started:
             self._live.start()
@@ -184,7 +216,12 @@ class TerminalLine:
 
 
 class PhaseLines:
-    """A line for each phase, for a terminal in which Spark draws its own bar: that one moves down, and stays whole."""
+    """A line for each phase, for a terminal in which Spark draws its own bar: that one moves down, and stays whole.
+
+    That bar shows the tasks.
+    """
+
+    counts_tasks = False
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -195,7 +232,7 @@ class PhaseLines:
             return
         self._last = (progress.phase, progress.note)
         # Spark leaves the cursor at the begin of its bar.
-        text = plain(text_of(progress))
+        text = plain(text_of(dataclasses.replace(progress, tasks_total=None)))
         self._console.file.write(f"\r\x1b[2K{text}\n")
         self._console.file.flush()
 
@@ -205,6 +242,8 @@ class PhaseLines:
 
 class NotebookOutput:
     """One output of a cell, which is updated."""
+
+    counts_tasks = True
 
     def __init__(self) -> None:
         # A notebook has it, and other programs need not install it.
@@ -220,10 +259,8 @@ class NotebookOutput:
         self._update(f"{progress.title}: ended after {_duration(progress.elapsed_ms)}", None)
 
     def _update(self, text: str, progress: Progress | None) -> None:
-        bar = ""
-        if progress is not None and progress.files_total and progress.files_done:
-            done = min(progress.files_done, progress.files_total)
-            bar = f' <progress value="{done}" max="{progress.files_total}"></progress>'
+        part = None if progress is None else _part_done(progress)
+        bar = "" if part is None else f' <progress value="{part[0]}" max="{part[1]}"></progress>'
         shown = f"<div>{html.escape(text)}{bar}</div>"
         if shown == self._last:
             return
@@ -239,6 +276,8 @@ def text_of(progress: Progress) -> str:
         parts.append(f"{progress.files_done:,} of {progress.files_total:,} files")
     elif progress.files_total or progress.files_done:
         parts.append(f"{progress.files_total or progress.files_done:,} files")
+    if progress.tasks_total:
+        parts.append(f"{progress.tasks_done:,} of {count(progress.tasks_total, 'task')}")
     if progress.num_rows:
         parts.append(f"{progress.num_rows:,} rows")
     if progress.size_bytes:
@@ -247,6 +286,13 @@ def text_of(progress: Progress) -> str:
     if progress.note:
         parts.append(progress.note)
     return " · ".join(parts)
+
+
+def _part_done(progress: Progress) -> tuple[int, int] | None:
+    """How much of the phase is done, of how much: files where they are counted, else tasks; None where neither is."""
+    if progress.files_total and progress.files_done:
+        return min(progress.files_done, progress.files_total), progress.files_total
+    return (progress.tasks_done, progress.tasks_total) if progress.tasks_total else None
 
 
 def _duration(milliseconds: int) -> str:

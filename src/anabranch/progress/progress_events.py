@@ -25,6 +25,8 @@ STATEMENTS = {"DELETE": "DELETE FROM", "MERGE": "MERGE INTO", "WRITE": "WRITE TO
 
 GetSetting = Callable[[str], str | None]
 """Returns a setting of the session by its key."""
+CountTasks = Callable[[str, int], tuple[int, int]]
+"""Returns how many tasks are done and how many there are, of jobs with a tag that began at some time or later."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,10 @@ class Progress:
     """Files that the phase has dealt with."""
     files_total: int | None = None
     """The number of files of the phase; None where it is not known."""
+    tasks_done: int = 0
+    """Tasks of Spark's jobs in this phase that are done."""
+    tasks_total: int | None = None
+    """The tasks of the jobs that the phase has begun; None where there are none, or they are not counted yet."""
     num_rows: int = 0
     """Rows that the phase has dealt with, where it counts them."""
     size_bytes: int = 0
@@ -86,8 +92,8 @@ class Subscription:
 def on_progress(listener: Listener) -> Subscription:
     """Call `listener` with a `Progress` at each change of any statement of this process, until the result is closed.
 
-    It is called on the threads of the statements, so it should return soon and run no statement itself. What it raises
-    is logged and ignored.
+    It is called on the threads of the statements, and for tasks of Spark on one of ours, but never by two at once for
+    one statement. So it should return soon and run no statement itself. What it raises is logged and ignored.
     """
     global _listeners  # noqa: PLW0603
     with _lock:
@@ -98,13 +104,20 @@ def on_progress(listener: Listener) -> Subscription:
 class StatementProgress:
     """The progress of a statement that runs. Any thread may read it and add to it."""
 
-    def __init__(self, operation: str, table: str, setting: GetSetting | None) -> None:
+    def __init__(
+        self, operation: str, table: str, setting: GetSetting | None, count_tasks: CountTasks | None = None
+    ) -> None:
         self.setting = setting
         """Returns settings of the session; None outside of one. Each use is a call of the JVM."""
         self.description_of_jobs: str | None = None
         """How its Spark jobs are described at this moment; None before the first description."""
-        self._lock = threading.Lock()
+        self.job_tag: str | None = None
+        """The tag of its Spark jobs; None before the first description."""
+        self._count_tasks = count_tasks
+        # Held while listeners are called, so that they get the events in order. A listener may call us.
+        self._lock = threading.RLock()
         self._begun_ms = CLOCK.elapsed_ms()
+        self._phase_begun_ms = CLOCK.now_ms()
         self._progress = Progress(statement=next(_numbers), operation=operation, table=table, phase="")
 
     def now(self) -> Progress:
@@ -129,8 +142,16 @@ class StatementProgress:
         """Replace fields of the progress, and call the listeners."""
         with self._lock:
             self._progress = dataclasses.replace(self._progress, **fields)  # type: ignore[arg-type]
-        if _listeners:
-            self._report()
+            if _listeners:
+                self._report()
+
+    def begin_phase(self, phase: str, *, files: int | None) -> None:
+        """Count from zero, in a phase of this name, and call the listeners."""
+        with self._lock:
+            self._phase_begun_ms = CLOCK.now_ms()
+            self.change(
+                phase=phase, files_done=0, files_total=files, tasks_done=0, tasks_total=None, num_rows=0, size_bytes=0
+            )
 
     def add(self, *, files: int, rows: int, size_bytes: int) -> None:
         """Add to what the phase has dealt with, and call the listeners."""
@@ -142,8 +163,31 @@ class StatementProgress:
                 num_rows=before.num_rows + rows,
                 size_bytes=before.size_bytes + size_bytes,
             )
-        if _listeners:
-            self._report()
+            if _listeners:
+                self._report()
+
+    def poll_tasks(self) -> None:
+        """Count the tasks of the phase, by one call of the JVM, and call the listeners if their number has changed."""
+        tag, begun_ms = self.job_tag, self._phase_begun_ms
+        if tag is None or self._count_tasks is None:
+            return
+        try:
+            done, total = self._count_tasks(tag, begun_ms)
+        except Exception:
+            # The session may have ended, and a statement must not fail because it is shown.
+            LOGGER.debug("tasks could not be counted", exc_info=True)
+            self._count_tasks = None
+            return
+        # While a listener is at work, the thread that shows all statements must not wait.
+        if not total or not self._lock.acquire(blocking=False):
+            return
+        try:
+            before, done = self._progress, min(done, total)
+            stale = before.ended or self._phase_begun_ms != begun_ms
+            if not stale and (before.tasks_done, before.tasks_total) != (done, total):
+                self.change(tasks_done=done, tasks_total=total)
+        finally:
+            self._lock.release()
 
     def _report(self) -> None:
         progress = self.now()
@@ -158,8 +202,8 @@ class StatementProgress:
 class Display(Protocol):
     """Shows statements while they run."""
 
-    def begin(self, statement: StatementProgress) -> None:
-        """Called when a statement begins."""
+    def begin(self, statement: StatementProgress, *, shown: bool) -> None:
+        """Called when a statement begins. With `shown` false only listeners learn of it."""
 
     def end(self, statement: StatementProgress) -> None:
         """Called when it has ended, with or without an error."""
@@ -176,6 +220,11 @@ _listeners: tuple[Listener, ...] = ()
 _display: Display | None = None
 
 
+def has_listeners() -> bool:
+    """Whether a program listens."""
+    return bool(_listeners)
+
+
 def show_in(display: Display | None) -> None:
     """Show the statements of this process in `display`; None shows them nowhere."""
     global _display  # noqa: PLW0603
@@ -184,7 +233,12 @@ def show_in(display: Display | None) -> None:
 
 @contextlib.contextmanager
 def reporting(
-    operation: str, table: str, *, setting: GetSetting | None = None, shown: bool = True
+    operation: str,
+    table: str,
+    *,
+    setting: GetSetting | None = None,
+    count_tasks: CountTasks | None = None,
+    shown: bool = True,
 ) -> Iterator[StatementProgress]:
     """A block that is one statement. Inside another statement on the same thread it is a part of that one.
 
@@ -193,10 +247,10 @@ def reporting(
     if _thread.statement is not None:
         yield _thread.statement
         return
-    statement = _thread.statement = StatementProgress(operation, table, setting)
-    display = _display if shown else None
+    statement = _thread.statement = StatementProgress(operation, table, setting, count_tasks)
+    display = _display
     if display is not None:
-        display.begin(statement)
+        display.begin(statement, shown=shown)
     try:
         yield statement
     finally:
@@ -218,7 +272,7 @@ def begin_phase(phase: str, *, files: int | None = None) -> None:
     """
     statement = _thread.statement
     if statement is not None and (files is not None or statement.phase != phase):
-        statement.change(phase=phase, files_done=0, files_total=files, num_rows=0, size_bytes=0)
+        statement.begin_phase(phase, files=files)
 
 
 def expect_files(count: int) -> None:

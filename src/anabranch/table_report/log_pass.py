@@ -9,6 +9,7 @@ from anabranch.commands.vacuum.vacuum_lite import removed_entries
 from anabranch.log.commit_files import Commit, commits_of
 from anabranch.log.listing import CommitFile
 from anabranch.log.time_travel import monotonic_times
+from anabranch.progress.progress_events import add_done, begin_phase
 from anabranch.protocol.actions import Action, AddCDCFile, CommitInfo, Metadata, Protocol, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
@@ -54,6 +55,7 @@ def read_log(store: LogStore, snapshot: Snapshot, commits: tuple[CommitFile, ...
     in_commit_from = _in_commit_times_from(snapshot)
     descriptions, vacuums, removals = _Descriptions(), _Vacuums(), Removals()
     summaries = []
+    begin_phase("read commits", files=len(commits))
     for commit in commits_of(store, commits):
         time_ms = commit.timestamp_ms if commit.version >= in_commit_from else file_times[commit.version]
         for action in commit.actions:
@@ -61,6 +63,7 @@ def read_log(store: LogStore, snapshot: Snapshot, commits: tuple[CommitFile, ...
                 removals.add(action, time_ms=time_ms, store=store)
         summaries.append(_summary(commit, time_ms, tuple(descriptions.changes_of(commit))))
         vacuums.note(commit.info, time_ms, retention_ms=snapshot.properties.deleted_file_retention_ms)
+        add_done(files=1)
     return LogPass(
         commits=tuple(reversed(summaries)),
         removals=removals,

@@ -7,6 +7,7 @@ from anabranch.clock import Clock
 from anabranch.commands.definition.clustering import clustering_columns, quoted_clustering_columns
 from anabranch.commands.vacuum.vacuum_lite import read_hint
 from anabranch.log.listing import after_last_gap, list_log
+from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.table_report.advice import advice_for
@@ -37,10 +38,12 @@ def report_on(
 
     Raises `TableNotFoundError`, the errors of `errors.log`, `UnsupportedFeatureError`, `StorageError`.
     """
+    begin_phase("read the log")
     snapshot, store, now_ms = snapshots.latest(), snapshots.store, clock.now_ms()
     listing = list_log(store, first=0, upto=snapshot.version)
     commits = after_last_gap(listing.commits)
     log = read_log(store, snapshot, commits[-limit:] if limit else commits)
+    begin_phase("measure files", files=snapshot.files.count)
     measures = FileMeasures.of(snapshot)
     table, totals, files = _table_facts(snapshot, name), measures.totals(), file_facts(measures, now_ms=now_ms)
     maintenance = maintenance_of(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyroaring import BitMap64
 
+from anabranch.errors.commits import RowValues
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import TRUE, Predicate, is_opaque
 from anabranch.protocol.actions import AddFile
@@ -27,9 +28,9 @@ class RowsOfFile:
 EvaluateRows = Callable[[Sequence[RowsOfFile]], Sequence[BitMap64 | None]]
 """Returns for each entry which of its rows satisfy a condition; None where that cannot be evaluated."""
 
-DescribeRows = Callable[[Sequence[RowsOfFile]], Sequence[str]]
-"""Formats these rows by their values, as `id = 5, name = 'x'`, one text for each row. The rows were live once; their
-files may have been deleted since, and then it may raise any exception."""
+DescribeRows = Callable[[Sequence[RowsOfFile]], Sequence[RowValues]]
+"""Returns the values of these rows, for messages. The rows were live once; their files may have been deleted since, and
+then it may raise any exception."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

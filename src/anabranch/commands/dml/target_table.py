@@ -19,6 +19,7 @@ from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import can_be_true, files_wholly_true
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
+from anabranch.errors.commits import RowValues
 from anabranch.log.file_columns import FileMask, adds_of_table, table_of_adds
 from anabranch.predicates.expressions import Predicate
 from anabranch.progress.progress_events import expect_files
@@ -162,16 +163,13 @@ class TargetRows:
             matches[index] = positions.get(file_id, BitMap64())
         return matches
 
-    def described(self, rows: Sequence[RowsOfFile], *, columns: Sequence[str] = ()) -> list[str]:
-        """The rows in words, `id = 5, name = x`, for messages; with the first columns unless others are named."""
+    def described(self, rows: Sequence[RowsOfFile], *, columns: Sequence[str] = ()) -> list[RowValues]:
+        """The values of the rows, for messages; of the first columns unless others are named."""
         names = (list(columns) or self.snapshot.schema.fieldNames())[:EXAMPLE_COLUMNS_MAX]
         values = [F.substring(F.col(quote(name)).cast("string"), 1, EXAMPLE_LENGTH_MAX) for name in names]
-        texts = [
-            F.concat(F.lit(f"{name} = "), F.coalesce(value, F.lit("NULL")))
-            for name, value in zip(names, values, strict=True)
-        ]
-        frame = self.read_rows(rows).frame.select(FILE_ID_COLUMN, F.concat_ws(", ", *texts)).orderBy(FILE_ID_COLUMN)
-        return [row[1] for row in frame.collect()]
+        texts = F.array(*(F.coalesce(value, F.lit("NULL")) for value in values))
+        frame = self.read_rows(rows).frame.select(FILE_ID_COLUMN, texts).orderBy(FILE_ID_COLUMN)
+        return [tuple(zip(names, row[1], strict=True)) for row in frame.collect()]
 
     def _request(self, files: pa.Table) -> ScanRequest:
         everything = np.ones(len(files), dtype=bool)

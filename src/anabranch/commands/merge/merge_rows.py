@@ -16,6 +16,7 @@ from anabranch.commands.merge.merge_plan import MergePlan
 from anabranch.commands.merge.merge_source import SourceFacts
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
 from anabranch.commands.table_access import TableRef
+from anabranch.errors.commits import text_of_row
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
@@ -193,7 +194,7 @@ def _ambiguity(frame: DataFrame, read: ReadFiles, run: MergeRun) -> AmbiguousMer
     file_id, position = int(twice[0][0]), int(twice[0][1])
     rows = with_row_counts(read.rows({file_id: BitMap64([position])}), run.table)
     columns: Sequence[str] = () if run.plan.on.target_columns is None else list(run.plan.on.target_columns)
-    return AmbiguousMergeError(table=run.table.label, row=run.target.described(rows, columns=columns)[0])
+    return AmbiguousMergeError(table=run.table.label, row=text_of_row(run.target.described(rows, columns=columns)[0]))
 
 
 def record_rows(transaction: Transaction, run: MergeRun, marked: MarkedRows) -> None:

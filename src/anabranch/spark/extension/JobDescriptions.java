@@ -1,30 +1,60 @@
 package delta;
 
+import java.util.Date;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.SparkContext;
+import org.apache.spark.status.api.v1.JobData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * The description and the group of a statement's jobs in Spark's UI. They are local properties of the thread, which users may set: a description
- * or a group of theirs stays. Spark takes the description of a query's execution from the same property.
+ * The description and the group of a statement's jobs in Spark's UI, and their tag, by which their tasks are counted. They are local properties of
+ * the thread, which users may set: a description or a group of theirs stays. Spark takes the description of a query's execution from the same property.
  */
 public final class JobDescriptions {
   private static final String DESCRIPTION = "spark.job.description";
   private static final String GROUP = "spark.jobGroup.id";
   /** Our last description of the thread, which differs from the description once the user has set one. */
   private static final String OURS = "anabranch.job.description";
-  private static final String[] PROPERTIES = {DESCRIPTION, GROUP, OURS};
+  /** The tag that the thread's jobs have for us. A group may be the user's, and have jobs of other statements, too. */
+  private static final String TAG = "anabranch.job.tag";
+  private static final String[] PROPERTIES = {DESCRIPTION, GROUP, OURS, TAG};
   private static final int CHARACTERS_MAX = 100;
   private static final AtomicLong GROUPS = new AtomicLong();
+  private static final AtomicLong TAGS = new AtomicLong();
   /** By thread: the properties before those of a command that is analysed and does not run yet. */
   private static final ThreadLocal ANALYSED = new ThreadLocal();
 
   private JobDescriptions() {}
 
-  /** Sets description and group, until the current callback of this thread returns. Those of the user stay. */
-  public static void describe(String text) {
+  /** Sets description, group and tag, until the current callback of this thread returns. Those of the user stay. Returns our tag. */
+  public static String describe(String text) {
     SparkContext context = context();
-    if (context == null) return;
+    if (context == null) return null;
+    describe(context, text);
+    String tag = context.getLocalProperty(TAG);
+    if (tag != null) return tag;
+    tag = "anabranch-statement-" + TAGS.incrementAndGet();
+    context.setLocalProperty(TAG, tag);
+    context.addJobTag(tag);
+    return tag;
+  }
+
+  /** Of the jobs with this tag that began at `since` or later: how many of their tasks are done, and how many they have, as `3 12`. */
+  public static String tasks(String tag, long since) {
+    SparkContext context = context();
+    int done = 0, all = 0;
+    scala.collection.Iterator jobs = context.statusStore().jobsList(null).iterator();
+    while (jobs.hasNext()) {
+      JobData job = (JobData) jobs.next();
+      if (!job.jobTags().contains(tag) || job.submissionTime().isEmpty()) continue;
+      if (((Date) job.submissionTime().get()).getTime() < since) continue;
+      done += job.numCompletedIndices();
+      all += job.numTasks() - job.numSkippedTasks();
+    }
+    return done + " " + all;
+  }
+
+  private static void describe(SparkContext context, String text) {
     if (context.getLocalProperty(GROUP) == null) context.setLocalProperty(GROUP, "anabranch-" + GROUPS.incrementAndGet());
     if (isUsers(context)) return;
     context.setLocalProperty(DESCRIPTION, text);
@@ -43,7 +73,10 @@ public final class JobDescriptions {
   public static void restore(String[] values) {
     SparkContext context = context();
     if (context == null || values == null) return;
+    String tag = context.getLocalProperty(TAG);
     for (int i = 0; i < values.length; i++) context.setLocalProperty(PROPERTIES[i], values[i]);
+    // The others stay: Spark and its servers tag the jobs of their executions.
+    if (tag != null && !tag.equals(context.getLocalProperty(TAG))) context.removeJobTag(tag);
   }
 
   /**
@@ -59,7 +92,7 @@ public final class JobDescriptions {
     String text = ((PythonCommand) plan).text();
     if (text == null) return;
     ANALYSED.set(current());
-    describe(shortened(text));
+    describe(context, shortened(text));
   }
 
   /** The properties before those of the analysed command, which is not waiting to run any longer; null without one. */

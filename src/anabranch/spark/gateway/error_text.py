@@ -17,10 +17,12 @@ _MODULES = "anabranch.errors."
 
 
 def text_of_error(error: DeltaError) -> str:
-    """The class of the error and its facts, as JSON."""
+    """The class of the error, its facts, and its fields for displays, as JSON."""
     kind = type(error)
+    description = {"module": kind.__module__, "class": kind.__qualname__, "facts": error.facts()}
+    display = {name: value for name, value in error.display_fields().items() if value}
     # Values that JSON does not have become text. Its reader finds that the message differs, and makes no error.
-    return json.dumps({"module": kind.__module__, "class": kind.__qualname__, "facts": error.facts()}, default=str)
+    return json.dumps({**description, **({"display": display} if display else {})}, default=str)
 
 
 def error_in(parameters: Mapping[str, str], message: str) -> DeltaError | None:
@@ -40,7 +42,8 @@ def error_of_text(text: str, message: str) -> DeltaError | None:
         if kind is None:
             return None
         hints = typing.get_type_hints(kind)
-        error = kind(**{name: _fact(value, hints.get(name)) for name, value in description["facts"].items()})
+        fields = {**description.get("display", {}), **description["facts"]}
+        error = kind(**{name: _fact(value, hints.get(name)) for name, value in fields.items()})
     except (ValueError, KeyError, TypeError, AttributeError, NameError):
         return None
     return error if error.message() in message else None

@@ -180,7 +180,14 @@ class DeltaSession:
                 return
             statement.description_of_jobs = text
         if is_in_callback() or _thread.describes_jobs:
-            self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
+            tag: str | None = self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
+            if statement is not None:
+                statement.job_tag = tag
+
+    def count_tasks(self, tag: str, since_ms: int) -> tuple[int, int]:
+        """How many tasks are done and how many there are, of jobs with this tag that began at `since_ms` or later."""
+        done, total = self.spark._jvm.delta.JobDescriptions.tasks(tag, since_ms).split()  # type: ignore[union-attr]
+        return int(done), int(total)
 
     @contextlib.contextmanager
     def described_jobs(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import to_physical
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.conflicts.latest_state import LatestState
-from anabranch.transaction.conflicts.rebase_report import row_texts
+from anabranch.transaction.conflicts.rebase_report import row_texts, values_of_rows
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.read_set import DescribeRows, RowsOfFile
@@ -62,6 +62,7 @@ class Conflict:
         self, *, table: str, read_version: int, describe_rows: DescribeRows | None
     ) -> DeltaConcurrentModificationException:
         """The exception to raise. The values of the example rows are read here, once."""
+        example_rows = values_of_rows(self.example_rows, describe_rows)
         return self.error(
             table=table,
             version=self.winner.version,
@@ -69,7 +70,8 @@ class Conflict:
             read_version=read_version,
             reason=self.reason,
             where=self.where,
-            example_keys=row_texts(self.example_rows, describe_rows),
+            example_keys=row_texts(self.example_rows, example_rows),
+            example_rows=example_rows,
             advice=self.advice,
         )
 

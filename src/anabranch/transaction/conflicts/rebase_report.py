@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from pyroaring import BitMap64
 
+from anabranch.errors.commits import RowValues, text_of_row
 from anabranch.protocol.actions import AddFile
 from anabranch.transaction.read_set import DescribeRows, RowsOfFile
 
@@ -129,7 +130,7 @@ LOGGER = logging.getLogger("anabranch.commit")
 
 EXAMPLES_MAX = 3
 ROW_CHARACTERS_MAX = 300
-"""Length of one row in a message, which must stay readable."""
+"""Length of one row in a message, and of one value in a table, which must stay readable."""
 
 
 def select_example_rows(rows: Iterable[tuple[AddFile, BitMap64]]) -> tuple[RowsOfFile, ...]:
@@ -146,27 +147,28 @@ def select_example_rows(rows: Iterable[tuple[AddFile, BitMap64]]) -> tuple[RowsO
     return tuple(chosen)
 
 
-def row_texts(rows: Sequence[RowsOfFile], describe: DescribeRows | None) -> tuple[str, ...]:
-    """The rows by their values if `describe` returns them, else by file and position."""
-    if not rows:
+def values_of_rows(rows: Sequence[RowsOfFile], describe: DescribeRows | None) -> tuple[RowValues, ...]:
+    """The values of the rows; empty where they cannot be read."""
+    if not rows or describe is None:
         return ()
-    texts = _described(rows, describe) if describe is not None else []
-    return tuple(_cut(row) for row in texts[:EXAMPLES_MAX]) or _positions_as_text(rows)
-
-
-def _described(rows: Sequence[RowsOfFile], describe: DescribeRows) -> list[str]:
     try:
-        return [str(row) for row in describe(rows)]
+        described = describe(rows)[:EXAMPLES_MAX]
+        return tuple(tuple((name, _cut(value)) for name, value in row) for row in described)
     except Exception:
         # The user must get the conflict. An error in reading its rows, since VACUUM deleted their files or the session
         # is closing, must not replace it.
         LOGGER.debug("rows in conflict could not be read", exc_info=True)
-        return []
+        return ()
+
+
+def row_texts(rows: Sequence[RowsOfFile], values: Sequence[RowValues]) -> tuple[str, ...]:
+    """The rows by their values where these are known, else by file and position."""
+    return tuple(_cut(text_of_row(row)) for row in values) or _positions_as_text(rows)
 
 
 def _positions_as_text(rows: Sequence[RowsOfFile]) -> tuple[str, ...]:
     return tuple(f"row {position} of {chosen.file.path}" for chosen in rows for position in chosen.positions or ())
 
 
-def _cut(row: str) -> str:
-    return row if len(row) <= ROW_CHARACTERS_MAX else f"{row[: ROW_CHARACTERS_MAX - 1]}…"
+def _cut(text: str) -> str:
+    return text if len(text) <= ROW_CHARACTERS_MAX else f"{text[: ROW_CHARACTERS_MAX - 1]}…"
