@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -36,14 +36,24 @@ class LeafStatistics:
     num_records: pa.ChunkedArray | pa.Array
 
 
-def read_statistics(stats: pa.ChunkedArray, leaves: dict[ColumnPath, pa.DataType]) -> dict[ColumnPath, LeafStatistics]:
+def read_statistics(
+    stats: Iterable[pa.Array], leaves: dict[ColumnPath, pa.DataType]
+) -> dict[ColumnPath, LeafStatistics]:
     """The statistics of the named columns, bounds in the given JSON type: int64, float64, string or bool."""
     schema = _schema(leaves)
     tables = [_read_batch(batch, schema, leaves) for batch in _batches(stats)]
     return extract(pa.concat_tables(tables) if tables else schema.empty_table(), list(leaves))
 
 
-def read_num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
+def statistics_batches(
+    stats: Iterable[pa.Array], leaves: dict[ColumnPath, pa.DataType]
+) -> Iterator[dict[ColumnPath, LeafStatistics]]:
+    """The same for some files at a time, in the order of the texts."""
+    schema = _schema(leaves)
+    return (extract(_read_batch(batch, schema, leaves), list(leaves)) for batch in _batches(stats))
+
+
+def read_num_records(stats: Iterable[pa.Array]) -> pa.ChunkedArray:
     """`numRecords` of each file."""
     schema = pa.schema([("numRecords", pa.int64())])
     tables = [_read_batch(batch, schema, {}) for batch in _batches(stats)]
@@ -88,9 +98,9 @@ def _nested(leaves: dict[ColumnPath, pa.DataType]) -> pa.StructType:
     return pa.struct([(name, below[()] if () in below else _nested(below)) for name, below in children.items()])
 
 
-def _batches(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
+def _batches(stats: Iterable[pa.Array]) -> Iterator[pa.Array]:
     """The strings in batches of bounded size, with `{}` for null and empty ones."""
-    for chunk in stats.chunks:
+    for chunk in stats:
         plain = pc.cast(chunk, pa.large_string())
         sizes = pc.fill_null(pc.binary_length(plain), 0)
         rows = BATCH_ROWS_MAX

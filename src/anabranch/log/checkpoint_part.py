@@ -78,11 +78,16 @@ class CheckpointPart:
     def adds(self, columns: Sequence[str]) -> pa.Table:
         """These columns of `LIVE_FILE_SCHEMA`, one row per `add`. Raises `DamagedPartError`."""
         schema = pa.schema([LIVE_FILE_SCHEMA.field(name) for name in columns])
-        return self._files("add", schema)
+        return pa.concat_tables([schema.empty_table(), *self._files("add", schema)])
+
+    def statistics(self) -> Iterator[pa.ChunkedArray]:
+        """The column `stats` of `adds`, some rows at a time. Raises `DamagedPartError`."""
+        schema = pa.schema([LIVE_FILE_SCHEMA.field("stats")])
+        return (table["stats"] for table in self._files("add", schema))
 
     def removes(self) -> pa.Table:
         """The tombstones as in `TOMBSTONE_SCHEMA`, one row per `remove`. Raises `DamagedPartError`."""
-        return self._files("remove", TOMBSTONE_SCHEMA)
+        return pa.concat_tables([TOMBSTONE_SCHEMA.empty_table(), *self._files("remove", TOMBSTONE_SCHEMA)])
 
     def _actions_of(self, name: str) -> Iterator[Action]:
         for group, kinds in enumerate(self._kinds_by_group):
@@ -106,25 +111,24 @@ class CheckpointPart:
             raise DamagedPartError(f"its {name} is not an action")
         return action
 
-    def _files(self, name: str, schema: pa.Schema) -> pa.Table:
+    def _files(self, name: str, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The actions of one kind, batch by batch: the buffer for a whole column of strings doubles as it grows."""
         if name not in self._schema.names:
-            return schema.empty_table()
+            return
         kind = self._schema.field(name).type
         leaves = _leaves_to_decode(name, kind, schema)
         file = self._open()
-        tables = [schema.empty_table()]
         with self._damage():
-            # Batch by batch, since the buffer for a whole column of strings would double while it grows.
             groups = [group for group, kinds in enumerate(self._kinds_by_group) if name in kinds]
             remaining_bytes = self._decoded_max
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=leaves):
-                tables.append(_table_of(_valid_rows(batch[name]), schema))
+                table = _table_of(_valid_rows(batch[name]), schema)
                 if name == "add" and "size" in schema.names:
-                    _check_sizes(tables[-1]["size"])
-                remaining_bytes -= tables[-1].nbytes
+                    _check_sizes(table["size"])
+                remaining_bytes -= table.nbytes
                 if remaining_bytes < 0:
                     raise DamagedPartError(f"its {len(self._data)} bytes decode to more than {self._decoded_max}")
-        return pa.concat_tables(tables)
+                yield table
 
     @functools.cached_property
     def _kinds_by_group(self) -> list[frozenset[str]]:

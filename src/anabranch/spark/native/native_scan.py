@@ -255,7 +255,7 @@ class NativeScan:
 
     def _reader(self, request: ScanRequest) -> ScanReader:
         return ScanReader(
-            files=request.files.select(["deletion_vector", "stats"]),
+            rows=request.rows,
             table=request.table_root,
             classes=self._values.delta,
             names=PhysicalNames(request.schema, request.column_mapping),
@@ -327,7 +327,7 @@ class NativeScan:
             vectors = request.files["deletion_vector"]
             rows = np.flatnonzero(vectors.is_valid().to_numpy())
             loaded = load_hidden(
-                request.files, rows, request.load_vector, request.load_vectors, table=request.table_root
+                request.rows(rows), request.load_vector, request.load_vectors, table=request.table_root
             )
             numbered = list(zip(rows.tolist(), loaded, strict=True))
             if not layout.with_row_index:
