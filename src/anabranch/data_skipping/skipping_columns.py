@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from anabranch.arrow_pool import release_unused
 from anabranch.data_skipping.column_bounds import ColumnBounds, unbounded
 from anabranch.data_skipping.generated_bounds import GeneratedPartition, with_partition_bounds
 from anabranch.data_skipping.partition_columns import partition_bounds
@@ -25,7 +26,13 @@ from anabranch.data_skipping.statistics_bounds import (
     typed,
     whole_numbers,
 )
-from anabranch.data_skipping.statistics_columns import LeafStatistics, extract, read_num_records, statistics_batches
+from anabranch.data_skipping.statistics_columns import (
+    BATCH_ROWS_MAX,
+    LeafStatistics,
+    extract,
+    read_num_records,
+    statistics_batches,
+)
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.schema.logical_types import length_limits
@@ -82,7 +89,10 @@ class SkippingColumns:
                     self._bounds[path] = self._partition_bounds(field)
                 else:
                     measured[path] = field
-            for path, statistics in self._statistics(measured).items():
+            typed_statistics = self._statistics(measured)
+            if self.count >= BATCH_ROWS_MAX:
+                release_unused()
+            for path, statistics in typed_statistics.items():
                 bounds = bounds_from_statistics(statistics, measured[path], padded=path in self._padded)
                 self._bounds[path] = self._with_partition_bounds(path, bounds)
             for path in missing:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.arrow_pool import release_unused
 from anabranch.log.checkpoint_columns import REMOVE, action_columns, add_type, adds_column, removes_column
 from anabranch.log.file_columns import TOMBSTONE_SCHEMA
 from anabranch.log.last_checkpoint import LastCheckpoint, read_last_checkpoint, write_last_checkpoint
@@ -26,7 +27,7 @@ from anabranch.protocol.actions import (
 from anabranch.protocol.log_paths import checkpoint_path, sidecar_path, v2_checkpoint_path
 from anabranch.storage.log_store import LogStore
 
-ROW_GROUP_ROWS = 131_072
+ROW_GROUP_ROWS = 65_536
 """One row group is in memory at a time, with its statistics as text."""
 SIDECAR_FILES = 500_000
 """File actions per sidecar: enough that few sidecars are read, few enough to read them in parallel."""
@@ -149,14 +150,21 @@ def _encode(content: CheckpointContent, actions: Sequence[Action], adds: range, 
         if non_files:
             writer.write_table(_padded(schema, non_files, len(actions)))
         for positions in _parts(adds, ROW_GROUP_ROWS):
-            batches = content.files.rows(np.asarray(positions)).combine_chunks().to_batches()
-            chunks = [adds_column(batch, add, content.parse(batch) if content.parse else {}) for batch in batches]
-            writer.write_table(_padded(schema, {"add": pa.chunked_array(chunks, add)}, len(positions)))
+            writer.write_table(_adds(content, schema, positions))
+            if len(positions) == ROW_GROUP_ROWS:
+                release_unused()
         for positions in _parts(range(tombstones.num_rows), ROW_GROUP_ROWS):
             group = tombstones.slice(positions.start, len(positions))
             chunks = [removes_column(batch) for batch in group.to_batches()]
             writer.write_table(_padded(schema, {"remove": pa.chunked_array(chunks, REMOVE)}, len(positions)))
     return sink.getvalue()
+
+
+def _adds(content: CheckpointContent, schema: pa.Schema, positions: range) -> pa.Table:
+    kind = schema.field("add").type
+    batches = content.files.rows(np.asarray(positions)).combine_chunks().to_batches()
+    chunks = [adds_column(batch, kind, content.parse(batch) if content.parse else {}) for batch in batches]
+    return _padded(schema, {"add": pa.chunked_array(chunks, kind)}, len(positions))
 
 
 def _padded(schema: pa.Schema, columns: dict[str, pa.Array | pa.ChunkedArray], rows: int) -> pa.Table:

@@ -22,7 +22,7 @@ _SCHEMA = pa.schema([("text", pa.string())])
 class _Block:
     """Up to `BLOCK_ROWS` texts, as a compressed message of Arrow's."""
 
-    data: pa.Buffer
+    data: bytes
     size_bytes: int
     """Before it was compressed."""
     num_rows: int
@@ -82,4 +82,5 @@ def _blocks_of(texts: pa.Array | pa.ChunkedArray) -> Iterator[_Block | pa.Array]
             yield block
         else:
             message = pa.RecordBatch.from_arrays([block], schema=_SCHEMA).serialize()
-            yield _Block(pa.compress(message, codec=_CODEC, asbytes=False), message.size, len(block))
+            # A buffer of Arrow's would keep the size that the text may have had at most.
+            yield _Block(pa.compress(message, codec=_CODEC, asbytes=True), message.size, len(block))
