@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import tracemalloc
@@ -80,6 +81,8 @@ class Memory:
 def memory(rows_at_once: None) -> Iterator[Memory]:
     default = pa.default_memory_pool()
     counted = pa.proxy_memory_pool(default)
+    # Arrow does not keep the pool of an array alive, and an array of a cache may live until the process ends.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(counted))
     pa.set_memory_pool(counted)
     tracemalloc.start()
     try:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
@@ -123,17 +124,22 @@ def _read_batch(batch: pa.Array, schema: pa.Schema, leaves: dict[ColumnPath, pa.
 
 
 def _read_lines(batch: pa.Array, schema: pa.Schema) -> pa.Table:
-    if pc.any(pc.match_substring_regex(batch, "[\\r\\n]")).as_py():
+    text = _lines(batch)
+    if np.count_nonzero(np.frombuffer(text, np.uint8) <= ord("\r")) != len(batch) - 1:
         # Line breaks are only between JSON tokens; inside a string they are escaped.
-        batch = pc.replace_substring_regex(batch, "[\\r\\n]", " ")
-    lines = pa.ListArray.from_arrays(pa.array([0, len(batch)], pa.int32()), batch)
-    text = pc.binary_join(lines, "\n")[0].as_buffer()
+        text = _lines(pc.replace_substring_regex(batch, "[\\r\\n]", " "))
     longest = pc.max(pc.binary_length(batch)).as_py()
     return pyarrow.json.read_json(
         pa.BufferReader(text),
         read_options=pyarrow.json.ReadOptions(block_size=max(4 << 20, 2 * longest)),
         parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
+
+
+def _lines(texts: pa.Array) -> pa.Buffer:
+    """The texts with a line break between two of them."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    return pc.binary_join(whole, "\n")[0].as_buffer()
 
 
 def _read_one_by_one(batch: pa.Array, schema: pa.Schema, leaves: dict[ColumnPath, pa.DataType]) -> pa.Table:

@@ -29,6 +29,8 @@ from anabranch.storage.log_store import LogStore
 
 ROW_GROUP_ROWS = 65_536
 """One row group is in memory at a time, with its statistics as text."""
+DICTIONARY_BYTES_MAX = 64 << 10
+"""Each path occurs once: a larger dictionary, as is the default, would be built in vain for every row group."""
 SIDECAR_FILES = 500_000
 """File actions per sidecar: enough that few sidecars are read, few enough to read them in parallel."""
 
@@ -145,7 +147,11 @@ def _encode(content: CheckpointContent, actions: Sequence[Action], adds: range, 
     schema = pa.schema([*fields, pa.field("add", add), pa.field("remove", REMOVE)])
     sink = io.BytesIO()
     with pq.ParquetWriter(
-        sink, schema, compression="snappy", write_statistics=_leaves_with_statistics(schema)
+        sink,
+        schema,
+        compression="snappy",
+        dictionary_pagesize_limit=DICTIONARY_BYTES_MAX,
+        write_statistics=_leaves_with_statistics(schema),
     ) as writer:
         if non_files:
             writer.write_table(_padded(schema, non_files, len(actions)))
