@@ -64,7 +64,9 @@ class CompressedTexts:
         chunks = []
         blocks, firsts = np.unique(np.searchsorted(self._starts, positions, side="right") - 1, return_index=True)
         for block, of_block in zip(blocks.tolist(), np.split(positions, firsts[1:]), strict=True):
-            chunks.append(_texts(self._blocks[block]).take(pa.array(of_block - self._starts[block])))
+            texts = _texts(self._blocks[block])
+            whole = len(of_block) == len(texts)
+            chunks.append(texts if whole else texts.take(pa.array(of_block - self._starts[block])))
         return pa.chunked_array(chunks, pa.string())
 
 
