@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, LongType, MapType, StructField, StructType
 
+from anabranch.arrow_pool import release_unused
 from anabranch.booleans import parse_boolean
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.logical_types import without_void
@@ -27,6 +28,7 @@ from anabranch.spark.rows.file_listing import FileListing, file_root, filter_opt
 from anabranch.spark.rows.hidden_rows import CHUNK_BITS, load_hidden
 from anabranch.spark.write.file_schema import column_with_void
 
+MANY_FILES = 65_536
 HIDDEN_ROWS_COLUMN = "__anabranch_hidden_rows"
 _STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """A missing or damaged live file is an error, for any settings of the session."""
@@ -153,7 +155,7 @@ class NativeScan:
             return file_list
         listing = self._listing(request)
         with naming_bad_values(listing, layout.partition_fields.fields, table=request.table_root):
-            return self._file_lists.list_of(
+            file_list = self._file_lists.list_of(
                 request.files,
                 variant,
                 listing,
@@ -161,6 +163,11 @@ class NativeScan:
                 group_schema=layout.partition_fields,
                 time_zone=time_zone,
             )
+        if listing.count >= MANY_FILES:
+            # The names take as much memory as all columns of the files, and a plan is next.
+            del listing
+            release_unused()
+        return file_list
 
     def _listing(self, request: ScanRequest) -> FileListing:
         return listing_of(
