@@ -71,7 +71,7 @@ class FileListCache:
                 root,
                 self._sent(names),
                 name_ends,
-                numbers,
+                self._sent([memoryview(numbers)]),
                 group_of,
                 listing.group_count,
                 lengths,
