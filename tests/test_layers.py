@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
     {"pyspark_release", "text_format"},
-    {"display_tables", "java_search"},
+    {"display_tables", "java_search", "arrow_pool"},
     {"errors", "clock", "booleans", "patches"},
     {"progress"},
     {"protocol", "storage"},

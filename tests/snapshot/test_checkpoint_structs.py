@@ -116,7 +116,7 @@ def test_without_json_the_struct_is_enough() -> None:
         delta__checkpoint__writeStatsAsJson="false",
     )
     assert "stats" not in adds_of(log)[0]
-    stats = log.snapshots().latest().files.table["stats"].to_pylist()
+    stats = log.snapshots().latest().files.columns("stats")["stats"].to_pylist()
     assert json.loads(stats[0]) == STATISTICS
     assert stats[1] is None
     assert json.loads(stats[2]) == {"numRecords": 3}
@@ -125,7 +125,7 @@ def test_without_json_the_struct_is_enough() -> None:
 @pytest.mark.parametrize("configuration", [{}, {"delta__checkpoint__writeStatsAsJson": "false"}])
 def test_statistics_are_never_lost(configuration: dict[str, str]) -> None:
     log = log_with([json.dumps(STATISTICS)], **configuration)
-    assert log.snapshots().latest().files.table["stats"].to_pylist() == [json.dumps(STATISTICS)]
+    assert log.snapshots().latest().files.columns("stats")["stats"].to_pylist() == [json.dumps(STATISTICS)]
 
 
 @pytest.mark.parametrize("statistics", ["", "{", '{"numRecords":"x"}', '{"minValues":{"i":99999999999999}}', "[]"])

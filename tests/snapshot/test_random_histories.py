@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from anabranch.errors.log import LogGapError, TruncatedLogError, VersionNotFoundError
 from anabranch.log.checksum import write_checksum
-from anabranch.log.file_columns import adds_of_table, vector_ids
+from anabranch.log.file_columns import vector_ids
 from anabranch.protocol.actions import Action, DomainMetadata, SetTransaction
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot import reconciliation
@@ -180,4 +180,4 @@ def test_rows_become_the_actions_they_came_from() -> None:
     action = add("a", vector="x")
     log = LogInMemory.created()
     log.commit(action)
-    assert adds_of_table(log.snapshots().latest().files.table, data_change=True) == [action]
+    assert log.snapshots().latest().files.to_actions(data_change=True) == [action]

@@ -142,8 +142,8 @@ def test_a_reader_keeps_up_across_a_checkpoint_and_a_clean_up(log: LogInMemory) 
     new = log.snapshots().latest()
     write_checkpoint(log.store, new, clock=log.clock, new_uuid=CountedUuids())
     log.delete(*(commit_path(version) for version in range(4)), checkpoint_path(3))
-    assert old.files.table["stats"].to_pylist() == ['{"numRecords":9}'] * 3
-    assert from_checkpoint.files.table["stats"].to_pylist() == ['{"numRecords":9}'] * 3
+    assert old.files.columns("stats")["stats"].to_pylist() == ['{"numRecords":9}'] * 3
+    assert from_checkpoint.files.columns("stats")["stats"].to_pylist() == ['{"numRecords":9}'] * 3
     assert snapshots.latest().version == 4
     with pytest.raises(VersionNotFoundError, match="Versions 4 to 4"):
         log.snapshots().at_version(3)

@@ -100,7 +100,7 @@ def _facts_in_words(document: dict[str, Any], snapshot: Snapshot) -> list[tuple[
 
 def _rows_in_files(snapshot: Snapshot, *, hidden: int) -> int | None:
     """The rows that a query sees; None where the log lacks the row count of a file."""
-    rows = read_num_records(snapshot.files.columns("stats")["stats"])
+    rows = read_num_records(snapshot.files.stats_batches())
     return None if rows.null_count else (pc.sum(rows).as_py() or 0) - hidden
 
 

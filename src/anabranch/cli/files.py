@@ -112,7 +112,7 @@ def list_files(snapshot: Snapshot, *, where: str | None, columns: str | None, li
     order = np.argsort(~condition.may_match, kind="stable")[: limit or None]
     rows = snapshot.skipping_columns.num_records()
     hidden = snapshot.skipping_columns.hidden_rows()
-    chosen = snapshot.files.table.take(pa.array(order)).append_column("rows", rows.take(pa.array(order)))
+    chosen = snapshot.files.rows(order).append_column("rows", rows.take(pa.array(order)))
     files = _facts(snapshot, chosen, paths, hidden[order], condition.may_match[order])
     return FileList(
         snapshot=snapshot,

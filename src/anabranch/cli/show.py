@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CELL_CHARACTERS = 60
+FILES_AT_ONCE = 16
 _NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
 
 
@@ -145,10 +146,10 @@ def _summary(shown: ShownRows) -> str:
 
 
 def _files(snapshot: Snapshot, condition: Condition) -> Iterator[AddFile]:
-    """The files that can match, as actions made one at a time: the first few of a large table are often enough."""
-    table = snapshot.files.table
-    for index in np.flatnonzero(condition.may_match).tolist():
-        yield from adds_of_table(table.slice(index, 1), data_change=False)
+    """The files that can match, as actions made a few at a time: the first of a large table are often enough."""
+    positions = np.flatnonzero(condition.may_match)
+    for start in range(0, len(positions), FILES_AT_ONCE):
+        yield from adds_of_table(snapshot.files.rows(positions[start : start + FILES_AT_ONCE]), data_change=False)
 
 
 def _rows_of(reader: RowReader, store: LogStore, snapshot: Snapshot, add: AddFile) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ See "Partition Value Serialization" and "Per-file Statistics" of PROTOCOL.md.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from anabranch.arrow_pool import release_unused
 from anabranch.data_skipping.column_bounds import ColumnBounds, unbounded
 from anabranch.data_skipping.generated_bounds import GeneratedPartition, with_partition_bounds
 from anabranch.data_skipping.partition_columns import partition_bounds
-from anabranch.data_skipping.statistics_bounds import bounds_from_statistics, coalesced, json_type, typed, whole_numbers
-from anabranch.data_skipping.statistics_columns import LeafStatistics, extract, read_num_records, read_statistics
+from anabranch.data_skipping.statistics_bounds import (
+    bounds_from_statistics,
+    coalesced,
+    joined,
+    json_type,
+    typed,
+    whole_numbers,
+)
+from anabranch.data_skipping.statistics_columns import (
+    BATCH_ROWS_MAX,
+    LeafStatistics,
+    extract,
+    read_num_records,
+    statistics_batches,
+)
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.schema.logical_types import length_limits
+
+_WIDE_BOUNDS = r'"tightBounds"\s*:\s*false'
 
 
 class SkippingColumns:
@@ -29,7 +45,8 @@ class SkippingColumns:
 
     `physical_schema` is the table's schema, partition columns included, under physical names. `time_zone` is that of
     partition timestamps that do not name theirs; None allows for every zone. `generated` says which partition columns
-    were computed from other columns, and so bound them.
+    were computed from other columns, and so bound them. `load_stats` returns the statistics as texts, those of some
+    files at a time, where `files` has no column `stats`.
     """
 
     def __init__(
@@ -40,7 +57,9 @@ class SkippingColumns:
         partition_columns: Iterable[str],
         time_zone: TimeZone | None = None,
         generated: Sequence[GeneratedPartition] = (),
+        load_stats: Callable[[], Iterable[pa.Array]] | None = None,
     ) -> None:
+        self._load_stats = load_stats or (lambda: files["stats"].chunks)
         self._time_zone = time_zone
         self._files = files
         self._schema = physical_schema
@@ -70,7 +89,10 @@ class SkippingColumns:
                     self._bounds[path] = self._partition_bounds(field)
                 else:
                     measured[path] = field
-            for path, statistics in self._statistics(measured).items():
+            typed_statistics = self._statistics(measured)
+            if self.count >= BATCH_ROWS_MAX:
+                release_unused()
+            for path, statistics in typed_statistics.items():
                 bounds = bounds_from_statistics(statistics, measured[path], padded=path in self._padded)
                 self._bounds[path] = self._with_partition_bounds(path, bounds)
             for path in missing:
@@ -102,8 +124,7 @@ class SkippingColumns:
         return self._files["deletion_vector"].null_count == self.count and not self._has_wide_bounds()
 
     def _has_wide_bounds(self) -> bool:
-        wide = pc.match_substring_regex(pc.cast(self._files["stats"], pa.large_string()), r'"tightBounds"\s*:\s*false')
-        if pc.any(wide).as_py():
+        if any(pc.any(pc.match_substring_regex(texts, _WIDE_BOUNDS)).as_py() for texts in self._load_stats()):
             return True
         parsed = self._parsed_statistics()
         if parsed is None or parsed.type.get_field_index("tightBounds") < 0:
@@ -127,20 +148,27 @@ class SkippingColumns:
     def _statistics(self, fields: dict[ColumnPath, StructField]) -> dict[ColumnPath, LeafStatistics]:
         if not fields:
             return {}
-        kinds = {path: json_type(field.dataType) for path, field in fields.items()}
         parsed = self._parsed_statistics()
         if parsed is None:
-            from_json = read_statistics(self._files["stats"], kinds)
-            return {path: typed(from_json[path], field.dataType) for path, field in fields.items()}
+            return self._from_json(self._load_stats(), fields)
         from_struct = extract(_unnested(parsed), list(fields))
         statistics = {path: typed(from_struct[path], field.dataType) for path, field in fields.items()}
         strings = self._strings_without(parsed, from_struct.values())
         if strings is None:
             return statistics
-        from_json = read_statistics(strings, kinds)
-        return {
-            path: coalesced(statistics[path], typed(from_json[path], field.dataType)) for path, field in fields.items()
-        }
+        from_json = self._from_json(strings.chunks, fields)
+        return {path: coalesced(statistics[path], from_json[path]) for path in fields}
+
+    def _from_json(
+        self, texts: Iterable[pa.Array], fields: dict[ColumnPath, StructField]
+    ) -> dict[ColumnPath, LeafStatistics]:
+        """Typed statistics. They are typed batch by batch, since most of them are texts before."""
+        kinds = {path: json_type(field.dataType) for path, field in fields.items()}
+        batches = [
+            {path: typed(leaf, fields[path].dataType) for path, leaf in batch.items()}
+            for batch in statistics_batches(texts, kinds)
+        ]
+        return {path: joined([batch[path] for batch in batches], field.dataType) for path, field in fields.items()}
 
     def _parsed_statistics(self) -> pa.ChunkedArray | None:
         if "stats_parsed" not in self._files.schema.names:
@@ -162,12 +190,12 @@ class SkippingColumns:
     def _read_num_records(self) -> pa.ChunkedArray:
         parsed = self._parsed_statistics()
         if parsed is None or parsed.type.get_field_index("numRecords") < 0:
-            return read_num_records(self._files["stats"])
+            return read_num_records(self._load_stats())
         counts = pc.cast(pc.struct_field(parsed, "numRecords"), pa.int64())
         strings = pc.if_else(pc.is_null(counts), self._files["stats"], None)
         if strings.null_count == len(strings):
             return counts
-        return pa.chunked_array([pc.coalesce(whole_numbers(counts), whole_numbers(read_num_records(strings)))])
+        return pa.chunked_array([pc.coalesce(whole_numbers(counts), whole_numbers(read_num_records(strings.chunks)))])
 
 
 def _leaf(schema: StructType, path: ColumnPath) -> StructField | None:

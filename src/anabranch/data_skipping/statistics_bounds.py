@@ -6,6 +6,8 @@ milliseconds, numbers written as a double, types widened since, padded text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -137,6 +139,17 @@ def typed(statistics: LeafStatistics, data_type: DataType) -> LeafStatistics:
         upper=_values(statistics.upper, data_type) if has_bounds else no_bounds,
         null_count=whole_numbers(statistics.null_count),
         num_records=whole_numbers(statistics.num_records),
+    )
+
+
+def joined(parts: Sequence[LeafStatistics], data_type: DataType) -> LeafStatistics:
+    """The typed statistics of some files after those of others."""
+    empty = unbounded(0, data_type).lower
+    return LeafStatistics(
+        lower=pa.concat_arrays([part.lower for part in parts] or [empty]),
+        upper=pa.concat_arrays([part.upper for part in parts] or [empty]),
+        null_count=pa.concat_arrays([part.null_count for part in parts] or [pa.nulls(0, pa.int64())]),
+        num_records=pa.concat_arrays([part.num_records for part in parts] or [pa.nulls(0, pa.int64())]),
     )
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
@@ -36,14 +37,24 @@ class LeafStatistics:
     num_records: pa.ChunkedArray | pa.Array
 
 
-def read_statistics(stats: pa.ChunkedArray, leaves: dict[ColumnPath, pa.DataType]) -> dict[ColumnPath, LeafStatistics]:
+def read_statistics(
+    stats: Iterable[pa.Array], leaves: dict[ColumnPath, pa.DataType]
+) -> dict[ColumnPath, LeafStatistics]:
     """The statistics of the named columns, bounds in the given JSON type: int64, float64, string or bool."""
     schema = _schema(leaves)
     tables = [_read_batch(batch, schema, leaves) for batch in _batches(stats)]
     return extract(pa.concat_tables(tables) if tables else schema.empty_table(), list(leaves))
 
 
-def read_num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
+def statistics_batches(
+    stats: Iterable[pa.Array], leaves: dict[ColumnPath, pa.DataType]
+) -> Iterator[dict[ColumnPath, LeafStatistics]]:
+    """The same for some files at a time, in the order of the texts."""
+    schema = _schema(leaves)
+    return (extract(_read_batch(batch, schema, leaves), list(leaves)) for batch in _batches(stats))
+
+
+def read_num_records(stats: Iterable[pa.Array]) -> pa.ChunkedArray:
     """`numRecords` of each file."""
     schema = pa.schema([("numRecords", pa.int64())])
     tables = [_read_batch(batch, schema, {}) for batch in _batches(stats)]
@@ -88,9 +99,9 @@ def _nested(leaves: dict[ColumnPath, pa.DataType]) -> pa.StructType:
     return pa.struct([(name, below[()] if () in below else _nested(below)) for name, below in children.items()])
 
 
-def _batches(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
+def _batches(stats: Iterable[pa.Array]) -> Iterator[pa.Array]:
     """The strings in batches of bounded size, with `{}` for null and empty ones."""
-    for chunk in stats.chunks:
+    for chunk in stats:
         plain = pc.cast(chunk, pa.large_string())
         sizes = pc.fill_null(pc.binary_length(plain), 0)
         rows = BATCH_ROWS_MAX
@@ -113,17 +124,22 @@ def _read_batch(batch: pa.Array, schema: pa.Schema, leaves: dict[ColumnPath, pa.
 
 
 def _read_lines(batch: pa.Array, schema: pa.Schema) -> pa.Table:
-    if pc.any(pc.match_substring_regex(batch, "[\\r\\n]")).as_py():
+    text = _lines(batch)
+    if np.count_nonzero(np.frombuffer(text, np.uint8) <= ord("\r")) != len(batch) - 1:
         # Line breaks are only between JSON tokens; inside a string they are escaped.
-        batch = pc.replace_substring_regex(batch, "[\\r\\n]", " ")
-    lines = pa.ListArray.from_arrays(pa.array([0, len(batch)], pa.int32()), batch)
-    text = pc.binary_join(lines, "\n")[0].as_buffer()
+        text = _lines(pc.replace_substring_regex(batch, "[\\r\\n]", " "))
     longest = pc.max(pc.binary_length(batch)).as_py()
     return pyarrow.json.read_json(
         pa.BufferReader(text),
         read_options=pyarrow.json.ReadOptions(block_size=max(4 << 20, 2 * longest)),
         parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
+
+
+def _lines(texts: pa.Array) -> pa.Buffer:
+    """The texts with a line break between two of them."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    return pc.binary_join(whole, "\n")[0].as_buffer()
 
 
 def _read_one_by_one(batch: pa.Array, schema: pa.Schema, leaves: dict[ColumnPath, pa.DataType]) -> pa.Table:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from anabranch.arrow_pool import release_unused
 from anabranch.log.checkpoint_columns import CAMEL, statistics_json
 from anabranch.log.file_columns import DELETION_VECTOR, LIVE_FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
 from anabranch.protocol.actions import Action
@@ -24,7 +25,7 @@ ROWS_ALWAYS, ROWS_PER_BYTE = 1_000_000, 8
 """The limit of rows by the size of a part. No writer comes near it, since no path occurs twice."""
 DECODED_ALWAYS, DECODED_PER_BYTE = 1 << 30, 100
 """The limit of bytes of the decoded columns, by the size of a part."""
-BATCH_ROWS = 131_072
+BATCH_ROWS = 65_536
 
 _NON_FILE_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 _REQUIRED_FIELDS = {
@@ -78,11 +79,16 @@ class CheckpointPart:
     def adds(self, columns: Sequence[str]) -> pa.Table:
         """These columns of `LIVE_FILE_SCHEMA`, one row per `add`. Raises `DamagedPartError`."""
         schema = pa.schema([LIVE_FILE_SCHEMA.field(name) for name in columns])
-        return self._files("add", schema)
+        return pa.concat_tables([schema.empty_table(), *map(_copied, self._files("add", schema))])
+
+    def statistics(self) -> Iterator[pa.ChunkedArray]:
+        """The column `stats` of `adds`, some rows at a time. Raises `DamagedPartError`."""
+        schema = pa.schema([LIVE_FILE_SCHEMA.field("stats")])
+        return (table["stats"] for table in self._files("add", schema))
 
     def removes(self) -> pa.Table:
         """The tombstones as in `TOMBSTONE_SCHEMA`, one row per `remove`. Raises `DamagedPartError`."""
-        return self._files("remove", TOMBSTONE_SCHEMA)
+        return pa.concat_tables([TOMBSTONE_SCHEMA.empty_table(), *self._files("remove", TOMBSTONE_SCHEMA)])
 
     def _actions_of(self, name: str) -> Iterator[Action]:
         for group, kinds in enumerate(self._kinds_by_group):
@@ -106,25 +112,26 @@ class CheckpointPart:
             raise DamagedPartError(f"its {name} is not an action")
         return action
 
-    def _files(self, name: str, schema: pa.Schema) -> pa.Table:
+    def _files(self, name: str, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The actions of one kind, batch by batch: the buffer for a whole column of strings doubles as it grows."""
         if name not in self._schema.names:
-            return schema.empty_table()
+            return
         kind = self._schema.field(name).type
         leaves = _leaves_to_decode(name, kind, schema)
         file = self._open()
-        tables = [schema.empty_table()]
         with self._damage():
-            # Batch by batch, since the buffer for a whole column of strings would double while it grows.
             groups = [group for group, kinds in enumerate(self._kinds_by_group) if name in kinds]
             remaining_bytes = self._decoded_max
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=leaves):
-                tables.append(_table_of(_valid_rows(batch[name]), schema))
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=leaves, use_threads=False):
+                table = _table_of(_valid_rows(batch[name]), schema)
                 if name == "add" and "size" in schema.names:
-                    _check_sizes(tables[-1]["size"])
-                remaining_bytes -= tables[-1].nbytes
+                    _check_sizes(table["size"])
+                remaining_bytes -= table.nbytes
                 if remaining_bytes < 0:
                     raise DamagedPartError(f"its {len(self._data)} bytes decode to more than {self._decoded_max}")
-        return pa.concat_tables(tables)
+                yield table
+                if batch.num_rows == BATCH_ROWS:
+                    release_unused()
 
     @functools.cached_property
     def _kinds_by_group(self) -> list[frozenset[str]]:
@@ -140,7 +147,7 @@ class CheckpointPart:
         with self._damage():
             for group in range(self._metadata.num_row_groups):
                 kinds: set[str] = set()
-                for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
+                for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
                     kinds |= {name for name in leaves if batch[name].null_count < batch.num_rows}
                 groups.append(frozenset(kinds))
         return groups
@@ -199,6 +206,19 @@ def _table_of(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([_column(children, field, len(rows)) for field in schema], schema=schema)
 
 
+def _copied(table: pa.Table) -> pa.Table:
+    """The table in other memory than that in which it was decoded, most of which is free now.
+
+    Arrow's own allocator could not return that memory to the system, since a part of each of its pages would be in use.
+    """
+    pool = pa.system_memory_pool()
+    columns = [
+        column if column.null_count == len(column) else pa.concat_arrays(column.chunks, memory_pool=pool)
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
 def _check_sizes(sizes: pa.ChunkedArray) -> None:
     """Raises ValueError for a file without a size or with a negative one: it would be read as if it had no rows."""
     if sizes.null_count or (len(sizes) and pc.min(sizes).as_py() < 0):
@@ -210,12 +230,18 @@ def _column(children: dict[str, pa.Array], field: pa.Field, length: int) -> pa.A
     if field.name == "stats" and column is None and "stats_parsed" in children:
         return statistics_json(children["stats_parsed"])
     if column is None or column.null_count == length:
-        return pa.nulls(length, field.type)
+        return _nulls(length, field.type)
     if field.type == STRING_MAP:
         return _as_map(column)
     if field.type == DELETION_VECTOR:
         return _as_vector(column)
     return column.cast(field.type)
+
+
+@functools.lru_cache(maxsize=32)
+def _nulls(length: int, kind: pa.DataType) -> pa.Array:
+    """Nulls, which take the memory of values. Most batches have one length, so that they share them."""
+    return pa.nulls(length, kind)
 
 
 def _as_map(column: pa.Array) -> pa.MapArray:

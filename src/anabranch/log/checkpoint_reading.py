@@ -14,7 +14,8 @@ from anabranch.errors.log import CorruptCheckpointError
 from anabranch.errors.protocol import MalformedActionError, UnsafePathError
 from anabranch.log.checkpoint_part import CheckpointPart, DamagedPartError
 from anabranch.log.commit_files import READERS
-from anabranch.log.file_columns import LIVE_FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of_adds, table_of_removes
+from anabranch.log.compressed_texts import CompressedTexts
+from anabranch.log.file_columns import COLUMNS_WITHOUT_STATS, TOMBSTONE_SCHEMA, table_of_adds, table_of_removes
 from anabranch.log.listing import CheckpointFiles
 from anabranch.protocol.actions import (
     Action,
@@ -37,8 +38,6 @@ Result = TypeVar("Result")
 
 SIDECARS_MAX = 100_000
 """More sidecars than any engine writes: one holds tens of thousands of files."""
-EAGER_COLUMNS = tuple(name for name in LIVE_FILE_SCHEMA.names if name != "stats")
-"""Statistics are most of the bytes of a checkpoint and often not needed, so they are decoded on demand."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +49,8 @@ class Checkpoint:
     set_transactions: tuple[SetTransaction, ...]
     domain_metadata: tuple[DomainMetadata, ...]
     adds: pa.Table
-    """Live files as in `LIVE_FILE_SCHEMA`, without `stats` if `load_stats` is set."""
-    load_stats: Callable[[], pa.Table] | None
+    """Live files as in `LIVE_FILE_SCHEMA`, without `stats`."""
+    load_stats: Callable[[], CompressedTexts]
     """Decodes the column `stats`, in the order of `adds`. Reads nothing from storage."""
     load_tombstones: Callable[[], pa.Table]
     """Decodes the tombstones as in `TOMBSTONE_SCHEMA`. Reads nothing from storage."""
@@ -88,10 +87,17 @@ def _assemble(
     inline_adds = table_of_adds([action for action in actions if isinstance(action, AddFile)])
     inline_removes = table_of_removes([action for action in actions if isinstance(action, RemoveFile)])
 
-    def adds(columns: Sequence[str]) -> pa.Table:
-        schema = pa.schema([LIVE_FILE_SCHEMA.field(name) for name in columns])
-        decoded = _in_parallel(lambda part: _decode(store, checkpoint, part, lambda: part.adds(columns)), parts)
-        return pa.concat_tables([schema.empty_table(), *decoded, inline_adds.select(list(columns))])
+    def adds() -> pa.Table:
+        decoded = _in_parallel(
+            lambda part: _decode(store, checkpoint, part, lambda: part.adds(COLUMNS_WITHOUT_STATS)), parts
+        )
+        return pa.concat_tables([*decoded, inline_adds.select(list(COLUMNS_WITHOUT_STATS))])
+
+    def stats() -> CompressedTexts:
+        decoded = _in_parallel(
+            lambda part: _decode(store, checkpoint, part, lambda: CompressedTexts(part.statistics())), parts
+        )
+        return CompressedTexts.concat([*decoded, CompressedTexts([inline_adds["stats"]])])
 
     def removes() -> pa.Table:
         decoded = _in_parallel(lambda part: _decode(store, checkpoint, part, part.removes), parts)
@@ -106,8 +112,8 @@ def _assemble(
         metadata=_last_of(Metadata, actions),
         set_transactions=tuple(action for action in actions if isinstance(action, SetTransaction)),
         domain_metadata=tuple(action for action in actions if isinstance(action, DomainMetadata)),
-        adds=adds(EAGER_COLUMNS if parts else LIVE_FILE_SCHEMA.names),
-        load_stats=(lambda: adds(["stats"])) if parts else None,
+        adds=adds(),
+        load_stats=stats,
         load_tombstones=removes if has_removes else only_inline_removes,
     )
 
@@ -137,9 +143,7 @@ def _read_sidecar(store: LogStore, checkpoint: CheckpointFiles, path: str) -> _C
         raise _corrupt(store, checkpoint, path, str(error)) from error
 
 
-def _decode(
-    store: LogStore, checkpoint: CheckpointFiles, part: CheckpointPart, work: Callable[[], pa.Table]
-) -> pa.Table:
+def _decode(store: LogStore, checkpoint: CheckpointFiles, part: CheckpointPart, work: Callable[[], Result]) -> Result:
     try:
         return work()
     except DamagedPartError as error:

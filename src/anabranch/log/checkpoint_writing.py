@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import typing
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.arrow_pool import release_unused
 from anabranch.log.checkpoint_columns import REMOVE, action_columns, add_type, adds_column, removes_column
-from anabranch.log.file_columns import LIVE_FILE_SCHEMA, TOMBSTONE_SCHEMA
+from anabranch.log.file_columns import TOMBSTONE_SCHEMA
 from anabranch.log.last_checkpoint import LastCheckpoint, read_last_checkpoint, write_last_checkpoint
 from anabranch.protocol.actions import (
     Action,
@@ -23,13 +27,26 @@ from anabranch.protocol.actions import (
 from anabranch.protocol.log_paths import checkpoint_path, sidecar_path, v2_checkpoint_path
 from anabranch.storage.log_store import LogStore
 
-ROW_GROUP_ROWS = 1_000_000
+ROW_GROUP_ROWS = 65_536
+"""One row group is in memory at a time, with its statistics as text."""
+DICTIONARY_BYTES_MAX = 64 << 10
+"""Each path occurs once: a larger dictionary, as is the default, would be built in vain for every row group."""
 SIDECAR_FILES = 500_000
 """File actions per sidecar: enough that few sidecars are read, few enough to read them in parallel."""
-BATCH_ROWS = 131_072
 
 ParsedColumns = Callable[[pa.RecordBatch], dict[str, pa.Array]]
 """A function from rows of files to their `…_parsed` columns."""
+
+
+class FilesToWrite(typing.Protocol):
+    """The live files of a version."""
+
+    @property
+    def count(self) -> int:
+        """The number of files."""
+
+    def rows(self, positions: np.ndarray) -> pa.Table:
+        """The files at these ascending positions, as in `LIVE_FILE_SCHEMA`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +58,7 @@ class CheckpointContent:
     metadata: Metadata
     set_transactions: Sequence[SetTransaction]
     domain_metadata: Sequence[DomainMetadata]
-    adds: pa.Table
-    """Live files as in `LIVE_FILE_SCHEMA`."""
+    files: FilesToWrite
     tombstones: pa.Table
     """Tombstones that have not expired, as in `TOMBSTONE_SCHEMA`."""
     with_stats_json: bool
@@ -61,7 +77,7 @@ def write_classic_checkpoint(store: LogStore, content: CheckpointContent) -> Las
 
     Two writers may do this for one version: each file is whole, with the same content.
     """
-    data = _encode(content, content.actions, content.adds, content.tombstones)
+    data = _encode(content, content.actions, range(content.files.count), content.tombstones)
     store.put(checkpoint_path(content.version), data)
     return _write_hint(store, content, actions=len(content.actions), size_bytes=len(data))
 
@@ -74,7 +90,7 @@ def write_v2_checkpoint(
     `new_uuid` returns a new UUID, in lower case with dashes, at each call. Raises `StorageError`.
     """
     sidecars = []
-    for adds, tombstones in _slices(content.adds, content.tombstones):
+    for adds, tombstones in _slices(content):
         data = _encode(content, [], adds, tombstones)
         name = f"{new_uuid()}.parquet"
         store.put(sidecar_path(name), data)
@@ -83,13 +99,13 @@ def write_v2_checkpoint(
     checkpoint_metadata = CheckpointMetadata(
         version=content.version,
         tags={
-            "sidecarNumActions": str(content.adds.num_rows + content.tombstones.num_rows),
+            "sidecarNumActions": str(content.files.count + content.tombstones.num_rows),
             "sidecarSizeInBytes": str(size_bytes),
-            "numOfAddFiles": str(content.adds.num_rows),
+            "numOfAddFiles": str(content.files.count),
         },
     )
     actions = [checkpoint_metadata, *content.actions, *sidecars]
-    data = _encode(content, actions, LIVE_FILE_SCHEMA.empty_table(), TOMBSTONE_SCHEMA.empty_table())
+    data = _encode(content, actions, range(0), TOMBSTONE_SCHEMA.empty_table())
     store.put(v2_checkpoint_path(content.version, new_uuid(), "parquet"), data)
     return _write_hint(store, content, actions=len(actions), size_bytes=size_bytes + len(data))
 
@@ -97,9 +113,9 @@ def write_v2_checkpoint(
 def _write_hint(store: LogStore, content: CheckpointContent, *, actions: int, size_bytes: int) -> LastCheckpoint:
     hint = LastCheckpoint(
         version=content.version,
-        size=actions + content.adds.num_rows + content.tombstones.num_rows,
+        size=actions + content.files.count + content.tombstones.num_rows,
         size_bytes=size_bytes,
-        num_of_add_files=content.adds.num_rows,
+        num_of_add_files=content.files.count,
     )
     existing = read_last_checkpoint(store)
     # Another writer may be ahead of us. An older hint would be correct, but slow readers down.
@@ -108,40 +124,53 @@ def _write_hint(store: LogStore, content: CheckpointContent, *, actions: int, si
     return hint
 
 
-def _slices(adds: pa.Table, tombstones: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Adds and tombstones in slices of at most `SIDECAR_FILES`."""
-    no_adds, no_tombstones = adds.slice(0, 0), tombstones.slice(0, 0)
-    for start in range(0, adds.num_rows, SIDECAR_FILES):
-        yield adds.slice(start, SIDECAR_FILES), no_tombstones
-    for start in range(0, tombstones.num_rows, SIDECAR_FILES):
-        yield no_adds, tombstones.slice(start, SIDECAR_FILES)
+def _slices(content: CheckpointContent) -> Iterator[tuple[range, pa.Table]]:
+    """The positions of live files, and tombstones, in slices of at most `SIDECAR_FILES`."""
+    for positions in _parts(range(content.files.count), SIDECAR_FILES):
+        yield positions, content.tombstones.slice(0, 0)
+    for start in range(0, content.tombstones.num_rows, SIDECAR_FILES):
+        yield range(0), content.tombstones.slice(start, SIDECAR_FILES)
 
 
-def _encode(content: CheckpointContent, actions: Sequence[Action], adds: pa.Table, tombstones: pa.Table) -> bytes:
-    """A Parquet file of these actions. Those that are not files are first, in a row group of their own."""
+def _parts(positions: range, rows_max: int) -> Iterator[range]:
+    return (positions[start : start + rows_max] for start in range(0, len(positions), rows_max))
+
+
+def _encode(content: CheckpointContent, actions: Sequence[Action], adds: range, tombstones: pa.Table) -> bytes:
+    """A Parquet file of these actions. Those that are not files are first, in a row group of their own.
+
+    `adds` are positions in `content.files`.
+    """
     add = add_type(with_json=content.with_stats_json, parsed=content.parsed_fields)
     non_files = action_columns(actions) if actions else {}
     fields = [pa.field(name, column.type) for name, column in non_files.items()]
     schema = pa.schema([*fields, pa.field("add", add), pa.field("remove", REMOVE)])
-    sink = pa.BufferOutputStream()
+    sink = io.BytesIO()
     with pq.ParquetWriter(
-        sink, schema, compression="snappy", write_statistics=_leaves_with_statistics(schema)
+        sink,
+        schema,
+        compression="snappy",
+        dictionary_pagesize_limit=DICTIONARY_BYTES_MAX,
+        write_statistics=_leaves_with_statistics(schema),
     ) as writer:
         if non_files:
             writer.write_table(_padded(schema, non_files, len(actions)))
-        for group in _groups(adds):
-            chunks = [adds_column(batch, add, content.parse(batch) if content.parse else {}) for batch in group]
-            writer.write_table(_padded(schema, {"add": pa.chunked_array(chunks, add)}, sum(map(len, chunks))))
-        for group in _groups(tombstones):
-            chunks = [removes_column(batch) for batch in group]
-            writer.write_table(_padded(schema, {"remove": pa.chunked_array(chunks, REMOVE)}, sum(map(len, chunks))))
-    return bytes(sink.getvalue())
+        for positions in _parts(adds, ROW_GROUP_ROWS):
+            writer.write_table(_adds(content, schema, positions))
+            if len(positions) == ROW_GROUP_ROWS:
+                release_unused()
+        for positions in _parts(range(tombstones.num_rows), ROW_GROUP_ROWS):
+            group = tombstones.slice(positions.start, len(positions))
+            chunks = [removes_column(batch) for batch in group.to_batches()]
+            writer.write_table(_padded(schema, {"remove": pa.chunked_array(chunks, REMOVE)}, len(positions)))
+    return sink.getvalue()
 
 
-def _groups(table: pa.Table) -> Iterator[list[pa.RecordBatch]]:
-    """The rows of a table as row groups, which are lists of batches."""
-    for start in range(0, table.num_rows, ROW_GROUP_ROWS):
-        yield table.slice(start, ROW_GROUP_ROWS).to_batches(max_chunksize=BATCH_ROWS)
+def _adds(content: CheckpointContent, schema: pa.Schema, positions: range) -> pa.Table:
+    kind = schema.field("add").type
+    batches = content.files.rows(np.asarray(positions)).combine_chunks().to_batches()
+    chunks = [adds_column(batch, kind, content.parse(batch) if content.parse else {}) for batch in batches]
+    return _padded(schema, {"add": pa.chunked_array(chunks, kind)}, len(positions))
 
 
 def _padded(schema: pa.Schema, columns: dict[str, pa.Array | pa.ChunkedArray], rows: int) -> pa.Table:

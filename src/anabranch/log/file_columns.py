@@ -47,6 +47,8 @@ LIVE_FILE_SCHEMA = pa.schema(
     ]
 )
 """The columns of live files."""
+COLUMNS_WITHOUT_STATS = tuple(name for name in LIVE_FILE_SCHEMA.names if name != "stats")
+"""Statistics are most of the bytes of many files and often not needed: they are decoded on demand, a part at a time."""
 
 TOMBSTONE_SCHEMA = pa.schema(
     [

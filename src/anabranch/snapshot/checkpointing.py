@@ -88,7 +88,7 @@ class CheckpointStructs:
         kind = self.fields[0].type
         kinds = {path: _json_type(data_type) for path, data_type in self.leaves.items()}
         # Statistics of any column include `numRecords`, so at least one column is read.
-        leaves = read_statistics(pa.chunked_array([stats]), kinds or {("numRecords",): pa.int64()})
+        leaves = read_statistics([stats], kinds or {("numRecords",): pa.int64()})
         any_leaf = next(iter(leaves.values()))
         children = {
             "numRecords": lambda: _single_array(any_leaf.num_records),
@@ -206,7 +206,7 @@ def checkpoint_content(snapshot: Snapshot, *, now_ms: int) -> CheckpointContent:
         metadata=snapshot.metadata,
         set_transactions=tuple(snapshot.set_transactions.values()),
         domain_metadata=tuple(snapshot.domain_metadata.values()),
-        adds=snapshot.files.table,
+        files=snapshot.files,
         tombstones=snapshot.tombstones(after_ms=expired_ms),
         with_stats_json=as_json,
         parsed_fields=() if structs is None else structs.fields,

@@ -5,63 +5,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.log.checksum import FILE_SIZE_BOUNDARIES, FileSizeHistogram, deleted_record_counts, file_size_histogram
-from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, logical_keys, logical_keys_of
+from anabranch.log.compressed_texts import CompressedTexts
+from anabranch.log.file_columns import (
+    COLUMNS_WITHOUT_STATS,
+    LIVE_FILE_SCHEMA,
+    adds_of_table,
+    logical_keys,
+    logical_keys_of,
+)
 from anabranch.protocol.actions import AddFile
+from anabranch.snapshot.path_fingerprints import fingerprints
 from anabranch.snapshot.reconciliation import FileChanges
-
-# Fingerprints of strings, for a first comparison.
-
-
-SAMPLES = 4
-"""Samples of eight bytes per string, spread evenly; the random part of a file name is longer than the gaps."""
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-
-
-def fingerprints(strings: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    """One `uint64` per string: equal for equal strings, and nearly always different for different ones.
-
-    Only samples of a string are read, so a match must be confirmed. A million paths take about 50 ms;
-    hashing them completely in Python would take seconds.
-    """
-    chunks = strings.chunks if isinstance(strings, pa.ChunkedArray) else [strings]
-    parts = [_of_chunk(chunk.cast(pa.large_string())) for chunk in chunks if len(chunk)]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
-
-
-def _of_chunk(chunk: pa.Array) -> np.ndarray:
-    _, offset_buffer, data_buffer = chunk.buffers()
-    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    sums = lengths.astype(np.uint64)
-    words = _words_at_every_byte(data_buffer)
-    # A sample must be within its string; otherwise equal strings could have different fingerprints.
-    last_starts = np.maximum(lengths - 8, 0)
-    short = np.flatnonzero(lengths < 8)
-    for sample in range(SAMPLES):
-        positions = starts + (last_starts * sample) // (SAMPLES - 1)
-        if len(short):
-            positions[short] = 0
-        sampled = words[positions]
-        if len(short):
-            sampled[short] = 0
-        sums *= _FACTOR
-        sums ^= sampled
-    return sums
-
-
-def _words_at_every_byte(buffer: pa.Buffer | None) -> np.ndarray:
-    """The numbers in the eight bytes from each byte on; a single zero if the buffer has fewer."""
-    if buffer is None or buffer.size < 8:
-        return np.zeros(1, dtype="<u8")
-    return np.ndarray(shape=(buffer.size - 7,), dtype="<u8", buffer=buffer, strides=(1,))
-
 
 # Totals in a version checksum. They can be added and subtracted, so that a commit updates them by its own files.
 
@@ -139,11 +100,13 @@ CUTS_MAX = 256
 
 
 class FileRows:
-    """Rows of files. Some columns may be loaded at their first use."""
+    """Rows of files. Their statistics are compressed, and may be loaded at their first use."""
 
-    def __init__(self, table: pa.Table, load_rest: Callable[[], pa.Table] | None = None) -> None:
+    def __init__(self, table: pa.Table, load_stats: Callable[[], CompressedTexts]) -> None:
+        """`table` has the columns of `LIVE_FILE_SCHEMA` without `stats`, which are loaded in the same order."""
         self._table = table
-        self._load_rest = load_rest
+        self._load_stats: Callable[[], CompressedTexts] | None = load_stats
+        self._loaded = CompressedTexts()
         self._lock = threading.Lock()
         self._lookups = 0
 
@@ -151,14 +114,27 @@ class FileRows:
     def num_rows(self) -> int:
         return int(self._table.num_rows)
 
+    @property
+    def stats(self) -> CompressedTexts:
+        """The statistics of all rows."""
+        with self._lock:
+            if self._load_stats is not None:
+                self._loaded = self._load_stats()
+                # The function may hold the checkpoint.
+                self._load_stats = None
+            return self._loaded
+
     def columns(self, names: Sequence[str]) -> pa.Table:
         """These columns of all rows."""
-        with self._lock:
-            if self._load_rest is not None and not set(names) <= set(self._table.column_names):
-                for field, column in _fields_of(self._load_rest()):
-                    self._table = self._table.append_column(field, column)
-                self._load_rest = None
+        if "stats" not in names:
             return self._table.select(list(names))
+        return _with_stats(self._table, pa.chunked_array(list(self.stats.batches()), pa.string()), names)
+
+    def rows_at(self, positions: np.ndarray) -> pa.Table:
+        """The rows at these ascending positions, with all columns."""
+        if not len(positions):
+            return LIVE_FILE_SCHEMA.empty_table()
+        return _with_stats(_rows_at(self._table, positions), self.stats.at(positions), LIVE_FILE_SCHEMA.names)
 
     def positions_at(self, paths: pa.Array) -> np.ndarray:
         """Positions of the rows whose path is one of `paths`."""
@@ -203,7 +179,17 @@ class FileBlock:
 
     @classmethod
     def of_table(cls, table: pa.Table) -> FileBlock:
-        return cls(FileRows(table))
+        """The block of all rows of a table with the columns of `LIVE_FILE_SCHEMA`."""
+        stats = CompressedTexts([table["stats"]])
+        return cls(FileRows(table.select(list(COLUMNS_WITHOUT_STATS)), lambda: stats))
+
+    @classmethod
+    def joined(cls, blocks: Sequence[FileBlock]) -> FileBlock:
+        """The live rows of several blocks as one."""
+        stats = CompressedTexts(batch for block in blocks for batch in block.stats_batches())
+        return cls(
+            FileRows(pa.concat_tables([block.columns(COLUMNS_WITHOUT_STATS) for block in blocks]), lambda: stats)
+        )
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """These columns of the live rows."""
@@ -223,9 +209,21 @@ class FileBlock:
             return FileSummary.of_table(self.columns(SUMMARY_COLUMNS))
         return self._rows.summary - FileSummary.of_table(_rows_at(self._rows.columns(SUMMARY_COLUMNS), dead))
 
+    def stats_batches(self) -> Iterator[pa.Array]:
+        """The statistics of the live rows, some rows at a time."""
+        start = 0
+        for batch in self._rows.stats.batches():
+            alive = None if self._alive is None else self._alive[start : start + len(batch)]
+            yield batch if alive is None or alive.all() else batch.filter(pa.array(alive))
+            start += len(batch)
+
+    def live_rows(self, positions: np.ndarray) -> pa.Table:
+        """The rows at these ascending positions, which count live rows only, with all columns."""
+        return self.take(positions if self._alive is None else np.flatnonzero(self._alive)[positions])
+
     def take(self, positions: np.ndarray) -> pa.Table:
         """The rows at these ascending positions, which count dead rows too, with all columns."""
-        return _rows_at(self._rows.columns(LIVE_FILE_SCHEMA.names), positions)
+        return self._rows.rows_at(positions)
 
     def without(self, positions: np.ndarray) -> FileBlock:
         """The block with these rows dead."""
@@ -262,8 +260,18 @@ def _without_rows(table: pa.Table, dead: np.ndarray) -> pa.Table:
     return pa.concat_tables([table.slice(0, 0), *slices])
 
 
+def _with_stats(table: pa.Table, stats: pa.ChunkedArray, names: Sequence[str]) -> pa.Table:
+    """These columns of the table, to which statistics are added."""
+    return table.append_column(LIVE_FILE_SCHEMA.field("stats"), stats).select(list(names))
+
+
 def _rows_at(table: pa.Table, positions: np.ndarray) -> pa.Table:
     """The rows at these ascending positions. Arrow's `take` would first join all chunks of the table."""
+    if len(positions):
+        table = table.slice(int(positions[0]), int(positions[-1] - positions[0]) + 1)
+        positions = positions - positions[0]
+    if len(positions) == table.num_rows:
+        return table
     if len(positions) <= CUTS_MAX:
         return pa.concat_tables([table.slice(0, 0), *(table.slice(int(position), 1) for position in positions)])
     selected = np.zeros(table.num_rows, dtype=bool)
@@ -304,20 +312,41 @@ class LiveFiles:
 
     @functools.cached_property
     def table(self) -> pa.Table:
-        """All files, one per row, with the columns of `LIVE_FILE_SCHEMA`."""
-        return self.columns(*LIVE_FILE_SCHEMA.names)
+        """All files, one per row, with the columns of `LIVE_FILE_SCHEMA` without `stats`."""
+        return self.columns(*COLUMNS_WITHOUT_STATS)
 
     def columns(self, *names: str) -> pa.Table:
-        """Some columns of `table`. Without `stats`, statistics are not loaded from the checkpoint."""
+        """Some columns of `LIVE_FILE_SCHEMA`, in the order of `table`.
+
+        Without `stats`, statistics are not loaded from the checkpoint. With `stats` the table is as large as all of
+        them: `stats_batches` and `rows` need less memory.
+        """
         if len(self._blocks) == 1:
             return self._blocks[0].columns(names)
         schema = pa.schema([LIVE_FILE_SCHEMA.field(name) for name in names])
         return pa.concat_tables([schema.empty_table(), *(block.columns(names) for block in self._blocks)])
 
+    def stats_batches(self) -> Iterator[pa.Array]:
+        """The statistics in the order of `table`, those of some files at a time."""
+        for block in self._blocks:
+            yield from block.stats_batches()
+
+    def rows(self, positions: np.ndarray | Sequence[int]) -> pa.Table:
+        """The rows of `table` at these positions, in this order, with all columns of `LIVE_FILE_SCHEMA`."""
+        ascending, order = np.unique(np.asarray(positions, dtype=np.int64), return_inverse=True)
+        tables, start = [LIVE_FILE_SCHEMA.empty_table()], 0
+        for block in self._blocks:
+            inside = ascending[np.searchsorted(ascending, start) : np.searchsorted(ascending, start + block.count)]
+            tables.append(block.live_rows(inside - start))
+            start += block.count
+        selected = pa.concat_tables(tables)
+        in_order = len(order) == len(ascending) and bool((np.diff(order) > 0).all())
+        return selected if in_order else selected.take(pa.array(order))
+
     def to_actions(self, mask: np.ndarray | pa.Array | None = None, *, data_change: bool = False) -> list[AddFile]:
         """The files where `mask`, in the order of `table`, is true; all files without a mask."""
-        selected = self.table if mask is None else self.table.filter(pa.array(mask))
-        return adds_of_table(selected, data_change=data_change)
+        positions = np.arange(self.count) if mask is None else np.flatnonzero(np.asarray(mask))
+        return adds_of_table(self.rows(positions), data_change=data_change)
 
     def find(self, path: str, vector_id: str | None = None) -> AddFile | None:
         """The live file with this key: the path as in the log, and the id of its deletion vector."""
@@ -349,6 +378,5 @@ def _merge_small(blocks: list[FileBlock]) -> list[FileBlock]:
     """Merge the last two blocks while their sizes are similar, so that the number of blocks is logarithmic."""
     blocks = [block for block in blocks if block.count]
     while len(blocks) > 1 and blocks[-2].count <= 2 * blocks[-1].count:
-        joined = FileBlock.of_table(pa.concat_tables([block.columns(LIVE_FILE_SCHEMA.names) for block in blocks[-2:]]))
-        blocks[-2:] = [joined]
+        blocks[-2:] = [FileBlock.joined(blocks[-2:])]
     return blocks

@@ -98,6 +98,7 @@ class Snapshot:
             physical_schema=self.physical_schema,
             partition_columns=self.physical_partition_columns,
             generated=generated_partitions(self.schema, self.partition_columns, self.column_mapping_mode),
+            load_stats=self.files.stats_batches,
         )
 
     def with_parsed_metadata(self, earlier: Snapshot) -> Snapshot:

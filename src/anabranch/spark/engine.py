@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
@@ -43,8 +45,8 @@ class ScanRequest:
     """The names of the partition columns, logical ones."""
     column_mapping: ColumnMappingMode
     files: pa.Table
-    """Live files; see "LIVE FILE COLUMNS" in `anabranch.log.file_columns`. One file may be in it several times, with
-    other partition values and other vectors."""
+    """Live files; see `LIVE_FILE_SCHEMA`. One file may be in it several times, with other partition values and other
+    vectors. It lacks the column `stats` where `load_rows` is to be called."""
     load_vector: Callable[[DeletionVectorDescriptor], BitMap64]
     """Returns the positions of the hidden rows; called once for each file that has a vector and survives skipping."""
     prune: Callable[[Predicate], FileMask]
@@ -64,6 +66,15 @@ class ScanRequest:
     """Folders outside `table_root` in which data files may be, as for a shallow clone."""
     options: Sequence[tuple[str, str]] = ()
     """Settings of the file system, such as ("fs.s3a.endpoint", …), for this scan alone."""
+    load_rows: Callable[[npt.NDArray[np.integer]], pa.Table] | None = None
+    """Returns the rows of `files` at these positions with their statistics, which are large for many files."""
+
+    def rows(self, positions: npt.NDArray[np.integer]) -> pa.Table:
+        """Rows of `files` with the columns of `LIVE_FILE_SCHEMA`."""
+        if "stats" in self.files.column_names:
+            return self.files.take(pa.array(positions))
+        assert self.load_rows is not None, "files without statistics come with a function that loads them"
+        return self.load_rows(positions)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, table_of
 from anabranch.log.listing import list_log
 from anabranch.log.time_travel import monotonic_times
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, CommitInfo, RemoveFile
+from anabranch.snapshot.live_files import LiveFiles
 from anabranch.storage.log_store import LogStore
 from anabranch.streaming.admission import Sizes
 from anabranch.streaming.source_offset import BASE_INDEX
@@ -61,11 +62,11 @@ class VersionFiles:
         return 0 if self.version > version else self.first_after(version, index)
 
 
-def snapshot_files(version: int, files: pa.Table, *, timestamp_ms: int) -> VersionFiles:
+def snapshot_files(version: int, files: LiveFiles, *, timestamp_ms: int) -> VersionFiles:
     """All files of a version, the oldest first; those of one age by path."""
     order = [("modification_time", "ascending"), ("path", "ascending")]
-    keys = pa.table({"modification_time": files["modification_time"], "path": files["path"].cast(pa.string())})
-    ordered = files.take(pa.compute.sort_indices(keys, sort_keys=order)) if len(files) else files
+    keys = files.columns("modification_time", "path")
+    ordered = files.rows(pa.compute.sort_indices(keys, sort_keys=order).to_numpy())
     sizes = np.asarray(ordered["size"].to_numpy(), dtype=np.int64)
     return VersionFiles(version=version, is_snapshot=True, sizes=sizes, adds=ordered, timestamp_ms=timestamp_ms)
 

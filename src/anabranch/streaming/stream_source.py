@@ -331,7 +331,7 @@ class StreamSource:
             if self._tracks is not None and version >= self._tracks.read_version:
                 # Nothing was read yet, and the columns have changed since the entry.
                 self._tracks.evolve(snapshot.metadata, snapshot.protocol, version, replaces=True)
-            self._initial = snapshot_files(version, snapshot.files.table, timestamp_ms=snapshot.timestamp_ms)
+            self._initial = snapshot_files(version, snapshot.files, timestamp_ms=snapshot.timestamp_ms)
         return self._initial
 
     def _snapshot_at(self, version: int) -> Snapshot:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.cli.fsck.fsck_findings import Finding, FindingKind, Steps
@@ -88,9 +89,9 @@ def check_data_files(
 
 def check_vectors(store: LogStore, state: TableState, steps: Steps[VectorOfFile]) -> Iterator[Finding]:
     """Check that each deletion vector of a live file can be read and hides as many rows as the log records."""
-    files = state.files.columns("path", "deletion_vector", "stats")
-    with_vector = files.filter(files["deletion_vector"].is_valid())
-    rows = read_num_records(with_vector["stats"]).to_pylist()
+    has_vector = state.files.columns("deletion_vector")["deletion_vector"].is_valid()
+    with_vector = state.files.rows(np.flatnonzero(has_vector.to_numpy()))
+    rows = read_num_records(with_vector["stats"].chunks).to_pylist()
     vectors = (
         VectorOfFile(path=path, descriptor=vector, num_rows=count)
         for (path, vector), count in zip(_with_vectors(with_vector), rows, strict=True)

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from anabranch.commands.data_files import rows_kept_tags, tracking_of
 from anabranch.commands.definition.clustering import clustering_columns
@@ -125,7 +124,7 @@ def _rewritten(table: TableRef, snapshot: Snapshot, before: Sequence[_Rewritten]
 
 def _written(table: TableRef, snapshot: Snapshot, chosen: FileMask, sources: frozenset[FileKey]) -> _Rewritten:
     request, tracking = scan_request(table, snapshot), tracking_of(table, snapshot)
-    files = snapshot.files.table.filter(pa.array(chosen))
+    files = snapshot.files.rows(np.flatnonzero(chosen))
     begin_phase("rewrite files", files=len(files))
     everything = np.ones(len(files), dtype=np.bool_)
     scan = with_tracking(dataclasses.replace(request, files=files, prune=lambda _: everything), tracking)

@@ -87,7 +87,7 @@ def delta_source(table: TableRef, travel: TimeTravel) -> CloneSource:
         metadata=snapshot.metadata,
         protocol=snapshot.protocol,
         domains=snapshot.domain_metadata,
-        files=snapshot.files.table,
+        files=snapshot.files.columns(*LIVE_FILE_SCHEMA.names),
     )
 
 

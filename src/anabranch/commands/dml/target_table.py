@@ -121,7 +121,7 @@ class TargetRows:
         def prune(predicate: Predicate) -> FileMask:
             return can_be_true(predicate, columns)[chosen]
 
-        return self._read(dataclasses.replace(self._request(self.snapshot.files.table.take(chosen)), prune=prune))
+        return self._read(dataclasses.replace(self._request(self.snapshot.files.rows(chosen)), prune=prune))
 
     def read_rows(self, rows: Sequence[RowsOfFile]) -> ReadFiles:
         """Only these rows, which may be of newer files than the snapshot's; file ids are indexes into `rows`.

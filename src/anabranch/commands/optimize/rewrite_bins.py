@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
@@ -141,7 +140,7 @@ def rewritten_bin(planned: PlannedBin, adds: tuple[AddFile, ...], removes: tuple
 def rewrite_request(table: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin) -> RewriteRequest:
     """The request to write the rows of the bin's files to others, with the row ids that they have."""
     everything = np.ones(len(planned.files), dtype=np.bool_)
-    files = snapshot.files.table.take(pa.array(planned.files, pa.int64()))
+    files = snapshot.files.rows(planned.files)
     tracking = tracking_of(table, snapshot)
     scan = dataclasses.replace(scan_request(table, snapshot), files=files, prune=lambda _: everything)
     return RewriteRequest(
@@ -155,7 +154,7 @@ def rewrite_request(table: TableRef, snapshot: Snapshot, plan: Plan, planned: Pl
 
 def source_files(snapshot: Snapshot, planned: PlannedBin) -> list[AddFile]:
     """The files of the bin."""
-    return adds_of_table(snapshot.files.table.take(pa.array(planned.files, pa.int64())), data_change=False)
+    return adds_of_table(snapshot.files.rows(planned.files), data_change=False)
 
 
 def output_file(add: AddFile, replaced: Sequence[AddFile], *, target: int) -> AddFile:

@@ -15,7 +15,7 @@ from anabranch.commands.definition.table_definition import ResolvedDefinition
 from anabranch.commands.optimize.footer_columns import read_schemas
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.other_formats import IcebergCompatFilesError
-from anabranch.log.file_columns import FileMask, adds_of_table
+from anabranch.log.file_columns import LIVE_FILE_SCHEMA, FileMask, adds_of_table
 from anabranch.protocol.iceberg_compat import COMPAT_TAG, compat_versions
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, field_id, nested_ids, physical_name
@@ -150,8 +150,8 @@ def check_iceberg_upgrade(table: TableRef, snapshot: Snapshot, defined: Resolved
 
 def _without_stats(snapshot: Snapshot) -> pa.Table:
     table = snapshot.files.table
-    position = table.schema.get_field_index("stats")
-    return table.set_column(position, table.schema.field(position), pa.nulls(table.num_rows, table["stats"].type))
+    stats = LIVE_FILE_SCHEMA.field("stats")
+    return table.append_column(stats, pa.nulls(table.num_rows, stats.type))
 
 
 def _stored_id(stored: pa.Field) -> int | None:

@@ -123,6 +123,7 @@ def scan_request(
         with_positions=with_positions,
         allowed_prefixes=allowed_prefixes_of(store),
         options=table.storage,
+        load_rows=snapshot.files.rows,
     )
 
 

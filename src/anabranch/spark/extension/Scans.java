@@ -22,13 +22,16 @@ public final class Scans {
   /**
    * See `ListedFiles.Files`.
    *
-   * @param names a byte[], or a full `buffer`
+   * @param names a byte[], or a full `buffer`; so is `sizesAndTimes`
    */
-  public static ListedFiles.Files files(String digest, String root, Object names, byte[] nameEnds, byte[] sizesAndTimes, byte[] groupOf,
+  public static ListedFiles.Files files(String digest, String root, Object names, byte[] nameEnds, Object sizesAndTimes, byte[] groupOf,
       int groupCount, byte[] valueLengths, byte[] values, StructType groupSchema, String timeZone, byte[] hasHiddenRows) {
-    byte[] texts = names instanceof ByteBuffer ? ((ByteBuffer) names).array() : (byte[]) names;
-    return new ListedFiles.Files(digest, root, texts, nameEnds, sizesAndTimes, groupOf, Integer.valueOf(groupCount), valueLengths, values,
-        groupSchema, timeZone, hasHiddenRows);
+    return new ListedFiles.Files(digest, root, bytes(names), nameEnds, bytes(sizesAndTimes), groupOf, Integer.valueOf(groupCount),
+        valueLengths, values, groupSchema, timeZone, hasHiddenRows);
+  }
+
+  private static byte[] bytes(Object sent) {
+    return sent instanceof ByteBuffer ? ((ByteBuffer) sent).array() : (byte[]) sent;
   }
 
   /**

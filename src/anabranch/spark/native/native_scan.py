@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
-import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, LongType, MapType, StructField, StructType
 
+from anabranch.arrow_pool import release_unused
 from anabranch.booleans import parse_boolean
-from anabranch.log.file_columns import vector_ids
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
@@ -26,126 +21,14 @@ from anabranch.schema.names import SPARK_ROW_INDEX
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
+from anabranch.spark.native.file_lists import FileListCache
 from anabranch.spark.native.plan_reading import description_of
 from anabranch.spark.native.scan_reader import HIDDEN_TABLE_COLUMNS, ScanReader, without_hidden_rows
 from anabranch.spark.rows.file_listing import FileListing, file_root, filter_options, listing_of, naming_bad_values
 from anabranch.spark.rows.hidden_rows import CHUNK_BITS, load_hidden
 from anabranch.spark.write.file_schema import column_with_void
 
-LISTS_KEPT_MAX = 8
-SENT_BYTES_MAX = 4 * 1024 * 1024
-
-
-class FileListCache:
-    """The newest lists of files of one session in the JVM, shared by scans of the same files.
-
-    Any thread may use it.
-    """
-
-    def __init__(self, values: JvmValues) -> None:
-        self._values = values
-        self._lock = threading.Lock()
-        self._by_digest: OrderedDict[str, Any] = OrderedDict()
-        self._by_table: dict[tuple[int, str], tuple[weakref.ref[pa.Table], str]] = {}
-
-    def cached(self, files: pa.Table, variant: str) -> Any | None:
-        """The list for this table object, if it was passed to the JVM and is still cached.
-
-        `variant` is a text of everything else that the list depends on.
-        """
-        with self._lock:
-            entry = self._by_table.get((id(files), variant))
-            if entry is None or entry[0]() is not files:
-                return None
-            return self._by_digest.get(entry[1])
-
-    def list_of(
-        self,
-        files: pa.Table,
-        variant: str,
-        listing: FileListing,
-        *,
-        root: str,
-        group_schema: StructType,
-        time_zone: str,
-    ) -> Any:
-        """A `ListedFiles$Files` with these files; that of an earlier scan, if it has the same content."""
-        names, name_ends = _texts(listing.names)
-        numbers = np.column_stack((listing.sizes, listing.times_ms)).astype("<i8").tobytes()
-        lengths, texts = _flat(listing.groups, listing.group_count)
-        group_of = listing.group_of.astype("<i4").tobytes()
-        vectors = _texts(pc.fill_null(vector_ids(files["deletion_vector"]), ""))
-        digest = _digest(variant.encode(), names, name_ends, numbers, group_of, lengths, texts, *vectors)
-        with self._lock:
-            file_list = self._by_digest.get(digest)
-        if file_list is None:
-            file_list = self._values.delta.Scans.files(
-                digest,
-                root,
-                self._sent(names),
-                name_ends,
-                numbers,
-                group_of,
-                listing.group_count,
-                lengths,
-                texts,
-                self._values.type(group_schema),
-                time_zone,
-                listing.has_vector.astype(np.uint8).tobytes(),
-            )
-        self._keep(files, variant, digest, file_list)
-        return file_list
-
-    def _sent(self, data: memoryview) -> Any:
-        """The bytes as an argument. Many are sent in parts, since a call has its arguments in memory several times."""
-        if len(data) <= SENT_BYTES_MAX:
-            return bytes(data)
-        scans = self._values.delta.Scans
-        buffer = scans.buffer(len(data))
-        for start in range(0, len(data), SENT_BYTES_MAX):
-            scans.append(buffer, bytes(data[start : start + SENT_BYTES_MAX]))
-        return buffer
-
-    def _keep(self, files: pa.Table, variant: str, digest: str, file_list: Any) -> None:
-        with self._lock:
-            self._by_digest[digest] = file_list
-            self._by_digest.move_to_end(digest)
-            while len(self._by_digest) > LISTS_KEPT_MAX:
-                self._by_digest.popitem(last=False)
-            for key in [key for key, (table, _) in self._by_table.items() if table() is None]:
-                del self._by_table[key]
-            self._by_table[id(files), variant] = (weakref.ref(files), digest)
-
-
-def _texts(texts: pa.Array | pa.ChunkedArray) -> tuple[memoryview, bytes]:
-    """The UTF-8 of all texts, end to end, and where each ends, as little-endian ints."""
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.chunk(0) if texts.num_chunks == 1 else texts.combine_chunks()
-    if not len(texts):
-        return memoryview(b""), b""
-    # A part of a longer array shares its buffers, so it is copied.
-    texts = pa.concat_arrays([texts]) if texts.offset else texts
-    _, offsets, data = texts.cast(pa.string()).buffers()
-    ends = np.frombuffer(offsets, dtype="<i4", count=len(texts) + 1)[1:]
-    return memoryview(data or b"")[: int(ends[-1])], ends.tobytes()
-
-
-def _flat(groups: tuple[pa.Array, ...], group_count: int) -> tuple[bytes, bytes]:
-    """The lengths and the UTF-8 of all values, row by row."""
-    columns = [[None if text is None else text.encode() for text in column.to_pylist()] for column in groups]
-    cells = [column[row] for row in range(group_count) for column in columns]
-    lengths = np.array([-1 if cell is None else len(cell) for cell in cells], dtype="<i4")
-    return lengths.tobytes(), b"".join(cell for cell in cells if cell)
-
-
-def _digest(*parts: bytes | memoryview) -> str:
-    state = hashlib.blake2b(digest_size=20)
-    for part in parts:
-        state.update(len(part).to_bytes(8, "little"))
-        state.update(part)
-    return state.hexdigest()
-
-
+MANY_FILES = 65_536
 HIDDEN_ROWS_COLUMN = "__anabranch_hidden_rows"
 _STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """A missing or damaged live file is an error, for any settings of the session."""
@@ -255,7 +138,7 @@ class NativeScan:
 
     def _reader(self, request: ScanRequest) -> ScanReader:
         return ScanReader(
-            files=request.files.select(["deletion_vector", "stats"]),
+            rows=request.rows,
             table=request.table_root,
             classes=self._values.delta,
             names=PhysicalNames(request.schema, request.column_mapping),
@@ -272,7 +155,7 @@ class NativeScan:
             return file_list
         listing = self._listing(request)
         with naming_bad_values(listing, layout.partition_fields.fields, table=request.table_root):
-            return self._file_lists.list_of(
+            file_list = self._file_lists.list_of(
                 request.files,
                 variant,
                 listing,
@@ -280,6 +163,11 @@ class NativeScan:
                 group_schema=layout.partition_fields,
                 time_zone=time_zone,
             )
+        if listing.count >= MANY_FILES:
+            # The names take as much memory as all columns of the files, and a plan is next.
+            del listing
+            release_unused()
+        return file_list
 
     def _listing(self, request: ScanRequest) -> FileListing:
         return listing_of(
@@ -327,7 +215,7 @@ class NativeScan:
             vectors = request.files["deletion_vector"]
             rows = np.flatnonzero(vectors.is_valid().to_numpy())
             loaded = load_hidden(
-                request.files, rows, request.load_vector, request.load_vectors, table=request.table_root
+                request.rows(rows), request.load_vector, request.load_vectors, table=request.table_root
             )
             numbered = list(zip(rows.tolist(), loaded, strict=True))
             if not layout.with_row_index:

@@ -43,7 +43,7 @@ class ScanReader:
     def __init__(
         self,
         *,
-        files: pa.Table,
+        rows: Callable[[npt.NDArray[np.integer]], pa.Table],
         table: str,
         classes: Any,
         names: PhysicalNames,
@@ -51,7 +51,7 @@ class ScanReader:
         load_vector: LoadVector,
         load_vectors: LoadVectors | None,
     ) -> None:
-        self._files = files
+        self._rows = rows
         self._table = table
         self._classes = classes
         self._names = names
@@ -89,7 +89,7 @@ class ScanReader:
 
     def hidden_rows(self, file_ids: npt.NDArray[np.int32]) -> bytes:
         """The hidden rows of those files: all lengths, then all tables of `hidden_rows.encode`."""
-        loaded = load_hidden(self._files, file_ids, self._load_vector, self._load_vectors, table=self._table)
+        loaded = load_hidden(self._rows(file_ids), self._load_vector, self._load_vectors, table=self._table)
         encoded = [encode(vector) for vector in loaded]
         return b"".join((struct.pack(f"<{len(encoded)}i", *map(len, encoded)), *encoded))
 

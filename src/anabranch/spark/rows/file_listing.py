@@ -23,8 +23,8 @@ from anabranch.schema.paths import contains_type
 class FileListing:
     """The columns of files have an entry for each file, `groups` has one for each distinct row of partition values."""
 
-    names: pa.Array
-    """Absolute plain paths, as Spark writes them."""
+    names: tuple[pa.Array, ...]
+    """Absolute plain paths, as Spark writes them, one array after the other."""
     sizes: npt.NDArray[np.int64]
     times_ms: npt.NDArray[np.int64]
     group_of: npt.NDArray[np.int32]
@@ -35,7 +35,7 @@ class FileListing:
 
     @property
     def count(self) -> int:
-        return len(self.names)
+        return len(self.sizes)
 
 
 def listing_of(
@@ -49,7 +49,10 @@ def listing_of(
     texts = [partition_texts(files["partition_values"], name) for name in physical_partition_columns]
     groups, group_of = _grouped(texts, len(files))
     return FileListing(
-        names=absolute_names(files["path"], table_root=table_root, allowed_prefixes=allowed_prefixes),
+        names=tuple(
+            absolute_names(paths, table_root=table_root, allowed_prefixes=allowed_prefixes)
+            for paths in files["path"].chunks
+        ),
         sizes=_integers(files["size"]),
         times_ms=_integers(files["modification_time"]),
         group_of=group_of,
@@ -73,7 +76,7 @@ def naming_bad_values(listing: FileListing, fields: Sequence[StructField], *, ta
         raise
 
 
-def absolute_names(paths: pa.ChunkedArray, *, table_root: str, allowed_prefixes: Sequence[str] = ()) -> pa.Array:
+def absolute_names(paths: pa.Array, *, table_root: str, allowed_prefixes: Sequence[str] = ()) -> pa.Array:
     """Paths of the log as absolute plain paths below `table_root`, or below an allowed prefix, as Hadoop takes them."""
     plain = decode_path_column(paths.cast(pa.string()), table_root=table_root, allowed_prefixes=allowed_prefixes)
     below = pc.binary_join_element_wise(file_root(table_root).rstrip("/"), plain, "/")

@@ -73,21 +73,19 @@ def chunk_table(vectors: Sequence[tuple[int, BitMap64]]) -> pa.Table:
 
 def load_hidden(
     files: pa.Table,
-    rows: npt.NDArray[np.integer],
     load_vector: LoadVector,
     load_vectors: LoadVectors | None,
     *,
     table: str,
 ) -> list[BitMap64]:
-    """The vectors of the files in those rows of `files`, each of which has one.
+    """The vectors of these files, each of which has one.
 
     They are loaded at once by `load_vectors`, if there is one, else on threads. For files whose number of rows the log
     has, raises `DeletionVectorSizeError` for a vector that claims too many bytes, before any is read, and
     `DeletionVectorRowIndexError` for one with a row that its file does not have.
     """
-    chosen = files.select(["deletion_vector", "stats"]).take(pa.array(rows))
-    descriptors = [DeletionVectorDescriptor(**fields) for fields in chosen["deletion_vector"].to_pylist()]
-    bounds = [row_count(stats) for stats in chosen["stats"].to_pylist()]
+    descriptors = [DeletionVectorDescriptor(**fields) for fields in files["deletion_vector"].to_pylist()]
+    bounds = [row_count(stats) for stats in files["stats"].to_pylist()]
     for descriptor, bound in zip(descriptors, bounds, strict=True):
         check_vector_size(descriptor, num_rows=bound, table=table)
     loaded = _loaded(descriptors, load_vector, load_vectors)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, vector_ids
+from anabranch.log.file_columns import adds_of_table, vector_ids
 from anabranch.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.live_files import LiveFiles
@@ -47,7 +47,8 @@ class LiveFileIndex:
 
     def row_ids(self, paths: Iterable[str]) -> dict[FileKey, RowIds]:
         """The row ids of the live files with these paths, without files that have none."""
-        keys, chosen = self._columns_of(paths, "base_row_id", "default_row_commit_version")
+        keys, rows = self._rows_of(paths)
+        chosen = self.files.columns("base_row_id", "default_row_commit_version").take(pa.array(rows, pa.int64()))
         ids = zip(chosen["base_row_id"].to_pylist(), chosen["default_row_commit_version"].to_pylist(), strict=True)
         return {
             key: RowIds(base_row_id=base, default_row_commit_version=version)
@@ -57,22 +58,21 @@ class LiveFileIndex:
 
     def live_rows(self, paths: Iterable[str]) -> dict[FileKey, int | None]:
         """The number of visible rows of the live files with these paths; None where statistics do not have it."""
-        keys, chosen = self._columns_of(paths, "stats", "deletion_vector")
+        keys, rows = self._rows_of(paths)
+        chosen = self.files.rows(rows)
         cardinalities = pc.fill_null(pc.struct_field(chosen["deletion_vector"], "cardinality"), 0)
         counts = zip(chosen["stats"].to_pylist(), cardinalities.to_pylist(), strict=True)
         return {key: visible_row_count(stats, hidden) for key, (stats, hidden) in zip(keys, counts, strict=True)}
 
     def adds(self, paths: Iterable[str]) -> dict[str, AddFile]:
         """The live files with these paths, by path."""
-        _, chosen = self._columns_of(paths, *LIVE_FILE_SCHEMA.names)
-        return {add.path: add for add in adds_of_table(chosen, data_change=False)}
+        _, rows = self._rows_of(paths)
+        return {add.path: add for add in adds_of_table(self.files.rows(rows), data_change=False)}
 
-    def _columns_of(self, paths: Iterable[str], *names: str) -> tuple[list[FileKey], pa.Table]:
-        """The keys of the live files with these paths, and columns of the same files, in the order of the table."""
+    def _rows_of(self, paths: Iterable[str]) -> tuple[list[FileKey], list[int]]:
+        """The keys of the live files with these paths, and their rows, in the order of the table."""
         rows = sorted(self.find(paths).items(), key=lambda item: item[1])
-        chosen = np.zeros(self.files.count, dtype=np.bool_)
-        chosen[[row for _, row in rows]] = True
-        return [key for key, _ in rows], self.files.columns(*names).filter(pa.array(chosen))
+        return [key for key, _ in rows], [row for _, row in rows]
 
     def _look_up(self, paths: set[str]) -> None:
         """Search the snapshot for these paths and cache the results."""
