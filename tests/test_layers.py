@@ -16,7 +16,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
-    {"pyspark_release", "text_format"},
+    {"cached_property", "pyspark_release", "text_format"},
     {"display_tables", "java_search"},
     {"errors", "clock", "booleans", "patches"},
     {"progress"},

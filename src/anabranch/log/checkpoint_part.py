@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from anabranch.cached_property import cached_property
 from anabranch.log.checkpoint_columns import CAMEL, statistics_json
 from anabranch.log.file_columns import DELETION_VECTOR, LIVE_FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
 from anabranch.protocol.actions import Action
@@ -61,7 +61,7 @@ class CheckpointPart:
         if not 0 <= self._metadata.num_rows <= min(ROWS_MAX, ROWS_ALWAYS + ROWS_PER_BYTE * len(data)):
             raise DamagedPartError(f"it claims {self._metadata.num_rows} rows in {len(data)} bytes")
 
-    @functools.cached_property
+    @cached_property
     def has_removes(self) -> bool:
         """Whether there are tombstones. Raises `DamagedPartError`."""
         return any("remove" in kinds for kinds in self._kinds_by_group)
@@ -126,7 +126,7 @@ class CheckpointPart:
                     raise DamagedPartError(f"its {len(self._data)} bytes decode to more than {self._decoded_max}")
         return pa.concat_tables(tables)
 
-    @functools.cached_property
+    @cached_property
     def _kinds_by_group(self) -> list[frozenset[str]]:
         """The kinds of actions in each row group.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import msgspec
 from pyroaring import BitMap64
 
+from anabranch.cached_property import cached_property
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import (
     Action,

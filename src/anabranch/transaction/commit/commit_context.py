@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
-from functools import cached_property
 
+from anabranch.cached_property import cached_property
 from anabranch.clock import Clock
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.snapshot import Snapshot
