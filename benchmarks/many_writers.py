@@ -18,7 +18,6 @@ import json
 import multiprocessing
 import platform
 import random
-import resource
 import statistics
 import tempfile
 import threading
@@ -42,6 +41,7 @@ from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
+from anabranch.transaction.commit.commit_queue import CommitQueue
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Bin, Operation
 from anabranch.transaction.read_set import RowsOfFile
@@ -169,8 +169,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+QUEUE = CommitQueue()
+
+
 def open_log(store: LogStore) -> DeltaLog:
-    return DeltaLog(store, SystemClock(), random.SystemRandom())
+    return DeltaLog(store, SystemClock(), random.SystemRandom(), queue=QUEUE)
 
 
 def create(root: str) -> Table:
@@ -200,6 +203,7 @@ def work(root: str, writer: int, writers: int, commits: int, begin: Any) -> dict
     table.store.requests.clear()
     begin.wait()
     times, attempts, aborts = [], 0, 0
+    used = time.process_time()
     for _ in range(commits):
         row = chance.choice(own)
         started = time.perf_counter()
@@ -210,7 +214,13 @@ def work(root: str, writer: int, writers: int, commits: int, begin: Any) -> dict
             except DeltaConcurrentModificationException:
                 aborts += 1
         times.append(time.perf_counter() - started)
-    return {"times": times, "attempts": attempts, "aborts": aborts, "requests": table.store.requests}
+    return {
+        "times": times,
+        "attempts": attempts,
+        "aborts": aborts,
+        "requests": table.store.requests,
+        "used": time.process_time() - used,
+    }
 
 
 def work_in_process(queue: Any, *arguments: Any) -> None:
@@ -243,23 +253,25 @@ def measure(root: str, *, writers: int, commits: int, processes: bool) -> str:
     for worker in workers:
         worker.start()
     begin.wait()
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     if processes:
         results = [queue.get() for _ in workers]
     for worker in workers:
         worker.join()
-    seconds = time.perf_counter() - started
+    seconds, used = time.perf_counter() - started, time.process_time() - used
     done.set()
     compacting.join()
     assert table.rows() == list(range(FILES * ROWS_PER_FILE)), "a row is missing or twice"
     times = sorted(time_ for result in results for time_ in result["times"])
     requests = sum((collections.Counter(result["requests"]) for result in results), collections.Counter[str]())
+    if processes:
+        used = sum(result["used"] for result in results)
     each = " | ".join(f"{requests[kind] / len(times):.1f}" for kind in ("listings", "reads", "heads", "puts"))
     p99 = times[min(len(times) - 1, int(len(times) * 0.99))]
     return (
         f"| {writers} {'processes' if processes else 'threads'} | {len(times) / seconds:.0f} | "
         f"{sum(result['aborts'] for result in results)} | {statistics.median(times) * 1000:.0f} | {p99 * 1000:.0f} | "
-        f"{sum(result['attempts'] for result in results) / len(times):.1f} | {each} |"
+        f"{sum(result['attempts'] for result in results) / len(times):.1f} | {used / len(times) * 1000:.0f} | {each} |"
     )
 
 
@@ -273,13 +285,12 @@ def main() -> None:
     parser.add_argument("--folder", help="where the tables are made; the folder for temporary files by default")
     arguments = parser.parse_args()
     print(f"Python {platform.python_version()}, {multiprocessing.cpu_count()} cores, pyarrow {pa.__version__}\n")
-    print("| writers | commits/s | aborts | p50 ms | p99 ms | tried | listings | reads | heads | puts |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("| writers | commits/s | aborts | p50 ms | p99 ms | tried | CPU ms | listings | reads | heads | puts |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="anabranch-benchmark-", dir=arguments.folder) as scratch:
         for kind, writers in itertools.product(arguments.kinds, arguments.writers):
             root = str(Path(scratch, f"{kind}-{writers}"))
             print(measure(root, writers=writers, commits=arguments.commits, processes=kind == "processes"), flush=True)
-    print(f"\nprocessor seconds of this process {resource.getrusage(resource.RUSAGE_SELF).ru_utime:.0f}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from anabranch.storage.log_store import LogStore
 from anabranch.transaction.commit.after_commit import AfterCommit, standard_upkeep
 from anabranch.transaction.commit.commit_context import CommitContext, CommittedVersion, RetryLimits
 from anabranch.transaction.commit.commit_loop import Committed, NothingToCommit, commit_with_retries
+from anabranch.transaction.commit.commit_queue import CommitQueue
 from anabranch.transaction.conflicts.conflict_context import CanMatch, can_match
 from anabranch.transaction.conflicts.latest_state import latest_state_at
 from anabranch.transaction.proposed_commit import Operation, ProposedCommit
@@ -32,7 +33,8 @@ class DeltaLog:
 
     `random` makes the ids of transactions and the pauses between retries. Outside of tests it is a
     `random.SystemRandom`: two processes that share a seed, as after a fork, would take each other's commits for their
-    own. `after_commit` is the upkeep of the log after each commit; by default, that of `standard_upkeep`. `landed` is
+    own. `queue` has the threads of this process that commit to the same table, also by other objects of this class.
+    `after_commit` is the upkeep of the log after each commit; by default, that of `standard_upkeep`. `landed` is
     called with the version after each commit, and must not raise.
     """
 
@@ -48,10 +50,12 @@ class DeltaLog:
         find_rows: FindRows | None = None,
         bounds: RetryLimits = DEFAULT_BOUNDS,
         snapshots: SnapshotCache | None = None,
+        queue: CommitQueue | None = None,
         landed: Callable[[int], None] | None = None,
     ) -> None:
         self.store = store
-        self.snapshots = snapshots or SnapshotCache(store, clock)
+        queue = queue or CommitQueue()
+        self.snapshots = snapshots or SnapshotCache(store, clock, recent=queue.recent)
         self.compacting = threading.Lock()
         """Held during auto-compaction, so that the threads of one process do not compact the same files at once."""
         self._landed = landed
@@ -65,6 +69,7 @@ class DeltaLog:
             vectors=StoredVectors(store, random),
             engine_info=engine_info,
             bounds=bounds,
+            queue=queue,
         )
 
     @property
@@ -123,9 +128,5 @@ class DeltaLog:
             reconciled=tuple(winner.version for winner in committed.latest.winners),
             dropped_bins=committed.dropped,
             actions=committed.draft.actions,
-            load=self._snapshot_at,
+            load=self.snapshots.after_commit,
         )
-
-    def _snapshot_at(self, version: int) -> Snapshot:
-        latest = self.snapshots.latest()
-        return latest if latest.version == version else self.snapshots.at_version(version)

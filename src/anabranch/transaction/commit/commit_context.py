@@ -11,6 +11,7 @@ from anabranch.clock import Clock
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
+from anabranch.transaction.commit.commit_queue import CommitQueue
 from anabranch.transaction.conflicts.conflict_context import CanMatch
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.rows.row_access import FindRows, Vectors
@@ -42,6 +43,7 @@ class CommitContext:
     can_match: CanMatch
     engine_info: str
     vectors: Vectors
+    queue: CommitQueue
     bounds: RetryLimits = RetryLimits()
     find_rows: FindRows | None = None
 

@@ -1,0 +1,104 @@
+"""Threads of one process that commit to one table take turns.
+
+Without turns all of them try the same version, and all but one read the winner's commit, check again and lose again:
+each commit costs as much as there are writers, and a writer that is behind has more to check than the others and falls
+further behind. With turns a writer checks once, over all commits that landed while it waited.
+
+No commit depends on a turn for being right. A turn that takes too long, as that of a thread that evaluates conditions
+in Spark, is taken over by the next in line, and the writers of other processes take none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Iterator
+
+from anabranch.log.recent_commits import RecentCommits
+
+TURN_SECONDS_MAX = 2.0
+"""A turn may take that long before the next in line takes it over. A commit takes milliseconds, or some requests."""
+
+
+class CommitQueue:
+    """The writers of one table in this process, first come, first served. It is thread-safe."""
+
+    def __init__(self, *, turn_seconds_max: float = TURN_SECONDS_MAX) -> None:
+        self.recent = RecentCommits()
+        self._turn_seconds_max = turn_seconds_max
+        self._lock = threading.Lock()
+        self._turn = 0
+        """The number of the turn that is taken, or was taken last."""
+        self._is_taken = False
+        self._waiting: deque[threading.Event] = deque()
+        self._newest_version = -1
+
+    @property
+    def newest_version(self) -> int:
+        """The newest version that these writers have committed or lost to; -1 before the first.
+
+        The log may not have it: another table may be in the folder by now.
+        """
+        return self._newest_version
+
+    def note_version(self, version: int) -> None:
+        """Record a version that is in the log."""
+        with self._lock:
+            self._newest_version = max(self._newest_version, version)
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """A block that threads enter one after the other."""
+        turn = self._wait_for_turn()
+        try:
+            yield
+        finally:
+            self._pass_on(turn)
+
+    def _wait_for_turn(self) -> int:
+        """Wait, and return the number of our turn."""
+        called = threading.Event()
+        with self._lock:
+            if not self._is_taken:
+                return self._take()
+            self._waiting.append(called)
+            current = self._turn
+        try:
+            while not called.wait(self._turn_seconds_max):
+                with self._lock:
+                    is_next = bool(self._waiting) and self._waiting[0] is called
+                    if is_next and self._turn == current:
+                        self._waiting.popleft()
+                        return self._take()
+                    current = self._turn
+        except BaseException:
+            self._leave(called)
+            raise
+        with self._lock:
+            return self._take()
+
+    def _take(self) -> int:
+        self._is_taken = True
+        self._turn += 1
+        return self._turn
+
+    def _pass_on(self, turn: int) -> None:
+        with self._lock:
+            if turn == self._turn:
+                self._call_next()
+
+    def _call_next(self) -> None:
+        # A turn that is passed on counts as taken, so that no thread that comes later is before the next in line.
+        self._is_taken = bool(self._waiting)
+        if self._waiting:
+            self._turn += 1
+            self._waiting.popleft().set()
+
+    def _leave(self, called: threading.Event) -> None:
+        """Leave the line, after an interrupt by the user."""
+        with self._lock:
+            if called.is_set():
+                self._call_next()
+            elif called in self._waiting:
+                self._waiting.remove(called)
