@@ -39,6 +39,7 @@ from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal
 from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.storage.local.directory_lock import DirectoryLock
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
 from anabranch.transaction.commit.commit_queue import CommitQueue
@@ -169,11 +170,13 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-QUEUE = CommitQueue()
+@functools.cache
+def queue_of(root: str) -> CommitQueue:
+    return CommitQueue(processes=DirectoryLock(f"{root}/_delta_log"))
 
 
 def open_log(store: LogStore) -> DeltaLog:
-    return DeltaLog(store, SystemClock(), random.SystemRandom(), queue=QUEUE)
+    return DeltaLog(store, SystemClock(), random.SystemRandom(), queue=queue_of(store.root))
 
 
 def create(root: str) -> Table:

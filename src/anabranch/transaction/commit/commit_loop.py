@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 
 from anabranch.errors.commits import ConcurrentWriteException, ConflictReason
 from anabranch.progress.progress_events import note
@@ -53,21 +54,26 @@ def commit_with_retries(
     Raises the exceptions of `errors.commits`, `UnsupportedFeatureError`, `CorruptCommitError` and `StorageError`.
     After any of them except `CommitFateUnknownError` nothing of the proposal is in the log.
     """
-    with context.queue.turn():
-        return _commit_in_turn(proposal, read, context)
+    with context.queue.turn() as has_waited:
+        others_committed = has_waited or context.queue.newest_version > read.version
+        winners = _winners_since(read, context) if others_committed else []
+        return _commit_in_turn(proposal, read, winners, context)
 
 
-def _commit_in_turn(proposal: ProposedCommit, read: LatestState, context: CommitContext) -> Committed | NothingToCommit:
+def _commit_in_turn(
+    proposal: ProposedCommit, read: LatestState, winners: Sequence[Winner], context: CommitContext
+) -> Committed | NothingToCommit:
+    """Commit after these winners and those that land next."""
     latest, ours = read, drop_redundant_actions(proposal, read)
     begun_ms = context.clock.elapsed_ms()
-    winners = _landed_before_our_turn(read, context)
+    no_matches = set[tuple[object, ...]]()
     for attempt in range(1, context.bounds.attempts_max + 1):
         if winners:
             latest = latest.after(winners)
             note(
                 f"{latest.winners[-1].operation} landed version {latest.version} first; this commit is rebased over it"
             )
-            ours = _rebased(proposal, read, latest, context)
+            ours = _rebased(proposal, read, latest, context, no_matches)
             if proposal.bins and not ours.bins:
                 return NothingToCommit(dropped=proposal.bins)
             check_files_exist(ours, latest, context.store)
@@ -93,7 +99,11 @@ def _commit_in_turn(proposal: ProposedCommit, read: LatestState, context: Commit
 
 
 def _rebased(
-    proposal: ProposedCommit, read: LatestState, latest: LatestState, context: CommitContext
+    proposal: ProposedCommit,
+    read: LatestState,
+    latest: LatestState,
+    context: CommitContext,
+    no_matches: set[tuple[object, ...]],
 ) -> ProposedCommit:
     """The original proposal, rebased over all winners at once. Raises the conflict, where there is one."""
     deadline_ms = context.clock.now_ms() + context.bounds.checks_ms_max
@@ -105,6 +115,7 @@ def _rebased(
         vectors=context.vectors,
         time_is_up=lambda: context.clock.now_ms() > deadline_ms,
         find_rows=context.find_rows,
+        no_matches=no_matches,
     )
     outcome = rebase(conflict_context)
     if isinstance(outcome, Conflict):
@@ -114,10 +125,8 @@ def _rebased(
     return outcome
 
 
-def _landed_before_our_turn(read: LatestState, context: CommitContext) -> list[Winner]:
-    """The commits since `read`, if another thread has committed one: the next version would be tried in vain."""
-    if context.queue.newest_version <= read.version:
-        return []
+def _winners_since(read: LatestState, context: CommitContext) -> list[Winner]:
+    """The commits that landed while we waited for our turn: the version after `read` would be tried in vain."""
     check_latest_exists(read, read, context.store)
     return [Winner(commit=commit) for commit in context.queue.recent.read_commits(context.store, after=read.version)]
 

@@ -5,7 +5,7 @@ each commit costs as much as there are writers, and a writer that is behind has 
 further behind. With turns a writer checks once, over all commits that landed while it waited.
 
 No commit depends on a turn for being right. A turn that takes too long, as that of a thread that evaluates conditions
-in Spark, is taken over by the next in line, and the writers of other processes take none.
+in Spark, is taken over by the next in line, and writers on other machines take none.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from anabranch.log.recent_commits import RecentCommits
 
@@ -21,11 +23,22 @@ TURN_SECONDS_MAX = 2.0
 """A turn may take that long before the next in line takes it over. A commit takes milliseconds, or some requests."""
 
 
-class CommitQueue:
-    """The writers of one table in this process, first come, first served. It is thread-safe."""
+class Turns(Protocol):
+    """Turns of several processes."""
 
-    def __init__(self, *, turn_seconds_max: float = TURN_SECONDS_MAX) -> None:
+    def turn(self) -> AbstractContextManager[bool]:
+        """A block that processes enter one after the other; whether this one had to wait."""
+
+
+class CommitQueue:
+    """The writers of one table in this process, first come, first served. It is thread-safe.
+
+    `processes` makes the processes of this machine take turns, too.
+    """
+
+    def __init__(self, *, processes: Turns | None = None, turn_seconds_max: float = TURN_SECONDS_MAX) -> None:
         self.recent = RecentCommits()
+        self._processes = processes
         self._turn_seconds_max = turn_seconds_max
         self._lock = threading.Lock()
         self._turn = 0
@@ -48,11 +61,12 @@ class CommitQueue:
             self._newest_version = max(self._newest_version, version)
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
-        """A block that threads enter one after the other."""
+    def turn(self) -> Iterator[bool]:
+        """A block that threads enter one after the other; whether this one had to wait for another process."""
         turn = self._wait_for_turn()
         try:
-            yield
+            with contextlib.nullcontext(False) if self._processes is None else self._processes.turn() as has_waited:
+                yield has_waited
         finally:
             self._pass_on(turn)
 
