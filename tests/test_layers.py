@@ -16,10 +16,10 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
-    {"cached_property", "pyspark_release", "text_format"},
+    {"pyspark_release", "text_format"},
     {"display_tables", "java_search"},
     {"errors", "clock", "booleans", "patches"},
-    {"progress"},
+    {"cached_property", "progress"},
     {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
     {"log"},

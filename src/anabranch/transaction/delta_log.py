@@ -17,6 +17,7 @@ from anabranch.transaction.commit.after_commit import AfterCommit, standard_upke
 from anabranch.transaction.commit.commit_context import CommitContext, CommittedVersion, RetryLimits
 from anabranch.transaction.commit.commit_loop import Committed, NothingToCommit, commit_with_retries
 from anabranch.transaction.commit.commit_queue import CommitQueue
+from anabranch.transaction.commit.group_commit import commit_grouped, may_be_grouped
 from anabranch.transaction.conflicts.conflict_context import CanMatch, can_match
 from anabranch.transaction.conflicts.latest_state import latest_state_at
 from anabranch.transaction.proposed_commit import Operation, ProposedCommit
@@ -103,15 +104,23 @@ class DeltaLog:
         self, proposal: ProposedCommit, snapshot: Snapshot | None, context: CommitContext
     ) -> CommittedVersion | None:
         begin_phase("commit")
-        committed = commit_with_retries(proposal, read=latest_state_at(snapshot, table=self.root), context=context)
+        writes = True
+        committed: Committed | NothingToCommit
+        if proposal.may_be_grouped and snapshot is not None and may_be_grouped(proposal, snapshot):
+            committed, writes = commit_grouped(proposal, snapshot=snapshot, context=context)
+        else:
+            read = latest_state_at(snapshot, table=self.root)
+            committed = commit_with_retries(proposal, read=read, context=context)
         if isinstance(committed, NothingToCommit):
             return None
-        version = self._committed(committed)
+        version = self._committed(committed, is_shared=not writes)
         if self._landed is not None:
             self._landed(version.version)
         if committed.interrupt is not None:
             committed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} was already committed.")
             raise committed.interrupt
+        if version.is_shared:
+            return version
         try:
             self._after_commit.run(version)
         except KeyboardInterrupt as interrupt:
@@ -119,7 +128,7 @@ class DeltaLog:
             raise
         return version
 
-    def _committed(self, committed: Committed) -> CommittedVersion:
+    def _committed(self, committed: Committed, *, is_shared: bool) -> CommittedVersion:
         return CommittedVersion(
             version=committed.draft.version,
             timestamp_ms=committed.draft.timestamp_ms,
@@ -127,6 +136,7 @@ class DeltaLog:
             attempts=committed.attempts,
             reconciled=tuple(winner.version for winner in committed.latest.winners),
             dropped_bins=committed.dropped,
+            is_shared=is_shared,
             actions=committed.draft.actions,
             load=self.snapshots.after_commit,
         )

@@ -108,6 +108,9 @@ class ProposedCommit:
     version: the properties that it sets, and `comment` where it sets the table's. None for a statement that replaces
     the whole description, as REPLACE and RESTORE do."""
 
+    may_be_grouped: bool = False
+    """Whether it may be part of one commit with other appends of this process, as far as its user wants that."""
+
     def __post_init__(self) -> None:
         assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"
 

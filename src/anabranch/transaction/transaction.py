@@ -127,6 +127,7 @@ class Transaction:
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
+        may_be_grouped: bool = False,
     ) -> ProposedCommit:
         """The commit that `actions` would make. The commit loop adds `commitInfo`, row ids and timestamps."""
         return ProposedCommit(
@@ -143,6 +144,7 @@ class Transaction:
             describe_rows=self.describe_rows,
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
+            may_be_grouped=may_be_grouped,
         )
 
     def commit(
@@ -154,6 +156,7 @@ class Transaction:
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
+        may_be_grouped: bool = False,
     ) -> CommittedVersion:
         """Commit `actions` as the next version, after all commits that landed first.
 
@@ -161,7 +164,7 @@ class Transaction:
         so they can also be hidden after winners that changed other rows of the same files. A file that is removed and
         not named counts as rewritten, and then no winner may have changed it. `conflicts_with` is called for every
         winner; a text that it returns is a conflict. With `edited_properties` the metadata is merged with that of
-        winners, where the changes commute.
+        winners, where the changes commute. With `may_be_grouped` an append may be part of one commit with others.
 
         Raises the exceptions of `errors.commits`, among them the conflicts with winners that make this commit wrong.
         After any of them nothing of the commit is in the table, except after `CommitFateUnknownError`.
@@ -173,6 +176,7 @@ class Transaction:
             tags=tags,
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
+            may_be_grouped=may_be_grouped,
         )
         committed = self._commit_proposal(proposal)
         assert committed is not None, "only bins can be left out"

@@ -77,6 +77,8 @@ class CommittedVersion:
     """Versions that were committed between the one read and this one."""
     dropped_bins: tuple[Bin, ...] = ()
     """For a commit that changes no row: the bins that winners made impossible. Another commit may rewrite them."""
+    is_shared: bool = False
+    """Whether it is the commit of another statement, too, which does what follows a commit."""
     actions: tuple[Action, ...] = dataclasses.field(repr=False)
     """The actions as they are in the log."""
     load: Callable[[int], Snapshot] = dataclasses.field(repr=False)

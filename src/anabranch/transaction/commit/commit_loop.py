@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
 
 from anabranch.errors.commits import ConcurrentWriteException, ConflictReason
 from anabranch.progress.progress_events import note
@@ -55,15 +54,15 @@ def commit_with_retries(
     After any of them except `CommitFateUnknownError` nothing of the proposal is in the log.
     """
     with context.queue.turn() as has_waited:
-        others_committed = has_waited or context.queue.newest_version > read.version
-        winners = _winners_since(read, context) if others_committed else []
-        return _commit_in_turn(proposal, read, winners, context)
+        return commit_in_turn(proposal, read=read, context=context, has_waited=has_waited)
 
 
-def _commit_in_turn(
-    proposal: ProposedCommit, read: LatestState, winners: Sequence[Winner], context: CommitContext
+def commit_in_turn(
+    proposal: ProposedCommit, *, read: LatestState, context: CommitContext, has_waited: bool
 ) -> Committed | NothingToCommit:
-    """Commit after these winners and those that land next."""
+    """As `commit_with_retries`, in a turn for which the process may have waited for another one."""
+    others_committed = has_waited or context.queue.newest_version > read.version
+    winners = _winners_since(read, context) if others_committed else []
     latest, ours = read, drop_redundant_actions(proposal, read)
     begun_ms = context.clock.elapsed_ms()
     no_matches = set[tuple[object, ...]]()

@@ -11,9 +11,10 @@ in Spark, is taken over by the next in line, and writers on other machines take 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -30,6 +31,15 @@ class Turns(Protocol):
         """A block that processes enter one after the other; whether this one had to wait."""
 
 
+class Waiter:
+    """A thread in the line."""
+
+    def __init__(self) -> None:
+        self.called = threading.Event()
+        self.is_released = False
+        """Another thread has done the work of this one, which needs no turn."""
+
+
 class CommitQueue:
     """The writers of one table in this process, first come, first served. It is thread-safe.
 
@@ -44,7 +54,7 @@ class CommitQueue:
         self._turn = 0
         """The number of the turn that is taken, or was taken last."""
         self._is_taken = False
-        self._waiting: deque[threading.Event] = deque()
+        self._waiting: deque[Waiter] = deque()
         self._newest_version = -1
 
     @property
@@ -63,32 +73,57 @@ class CommitQueue:
     @contextlib.contextmanager
     def turn(self) -> Iterator[bool]:
         """A block that threads enter one after the other; whether this one had to wait for another process."""
-        turn = self._wait_for_turn()
+        with self.turn_or_release(Waiter()) as has_waited:
+            assert has_waited is not None, "only members of a group are released"
+            yield has_waited
+
+    @contextlib.contextmanager
+    def turn_or_release(self, waiter: Waiter) -> Iterator[bool | None]:
+        """As `turn`, for a thread that another one may take out of the line; None where that has happened."""
+        turn = self._wait_for_turn(waiter)
+        if turn is None:
+            yield None
+            return
         try:
             with contextlib.nullcontext(False) if self._processes is None else self._processes.turn() as has_waited:
                 yield has_waited
         finally:
             self._pass_on(turn)
 
-    def _wait_for_turn(self) -> int:
-        """Wait, and return the number of our turn."""
-        called = threading.Event()
+    def take_out(self, chooses: Callable[[Waiter], bool], *, count_max: int) -> list[Waiter]:
+        """Take those that `chooses` chooses out of the line, first come first. They wait until `release` is called."""
+        with self._lock:
+            chosen = list(itertools.islice(filter(chooses, self._waiting), count_max))
+            for waiter in chosen:
+                self._waiting.remove(waiter)
+            return chosen
+
+    def release(self, waiters: Iterable[Waiter]) -> None:
+        """Let these go on without a turn."""
+        for waiter in waiters:
+            waiter.is_released = True
+            waiter.called.set()
+
+    def _wait_for_turn(self, waiter: Waiter) -> int | None:
+        """Wait, and return the number of our turn; None where we are released."""
         with self._lock:
             if not self._is_taken:
                 return self._take()
-            self._waiting.append(called)
+            self._waiting.append(waiter)
             current = self._turn
         try:
-            while not called.wait(self._turn_seconds_max):
+            while not waiter.called.wait(self._turn_seconds_max):
                 with self._lock:
-                    is_next = bool(self._waiting) and self._waiting[0] is called
+                    is_next = bool(self._waiting) and self._waiting[0] is waiter
                     if is_next and self._turn == current:
                         self._waiting.popleft()
                         return self._take()
                     current = self._turn
         except BaseException:
-            self._leave(called)
+            self._leave(waiter)
             raise
+        if waiter.is_released:
+            return None
         with self._lock:
             return self._take()
 
@@ -107,12 +142,12 @@ class CommitQueue:
         self._is_taken = bool(self._waiting)
         if self._waiting:
             self._turn += 1
-            self._waiting.popleft().set()
+            self._waiting.popleft().called.set()
 
-    def _leave(self, called: threading.Event) -> None:
+    def _leave(self, waiter: Waiter) -> None:
         """Leave the line, after an interrupt by the user."""
         with self._lock:
-            if called.is_set():
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif waiter.called.is_set() and not waiter.is_released:
                 self._call_next()
-            elif called in self._waiting:
-                self._waiting.remove(called)
