@@ -240,6 +240,8 @@ def measure(root: str, *, writers: int, commits: int, processes: bool) -> str:
     """One line of figures."""
     table = create(root)
     spawn = multiprocessing.get_context("forkserver")
+    # Writers are forked from a process that has imported this module, so that none of them waits for imports.
+    spawn.set_forkserver_preload(["benchmarks.many_writers"])
     arguments = [(root, writer, writers, max(1, commits // writers)) for writer in range(writers)]
     results: list[dict[str, Any]] = []
     begin = spawn.Barrier(writers + 1) if processes else threading.Barrier(writers + 1)
