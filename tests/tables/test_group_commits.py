@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.exceptions import DeltaInvariantViolationException
+from anabranch.exceptions import CheckConstraintViolationError
 from anabranch.spark.session.delta_session import DeltaSession
 
 pytestmark = pytest.mark.spark
@@ -81,7 +81,7 @@ def test_appends_of_clients_land_as_one_commit(native: SparkSession, path: str, 
             append(bad, path, -5),
         )
     assert ends[:3] == [None, None, None]
-    assert isinstance(ends[3], DeltaInvariantViolationException)
+    assert isinstance(ends[3], CheckConstraintViolationError)
     newest, *_ = native.sql(f"DESCRIBE HISTORY {name}").collect()
     assert (newest.version, newest.operation) == (2, "WRITE")
     assert newest.operationMetrics["numOutputRows"] == "22"
