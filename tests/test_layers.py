@@ -34,7 +34,7 @@ LAYERS: list[set[str]] = [
     {"streaming", "table_report"},
     {"tables", "sql"},
     {"callbacks"},
-    {"sessions", "reports"},
+    {"sessions", "reports", "table_transactions"},
     {"auto", "server"},
     {"cli"},
     {"__main__"},
@@ -50,12 +50,12 @@ FOLDERS_THAT_STACK: dict[str, list[str]] = {
     "cli": ["rows", "fsck", "demo", "programs", "statements"],
     "commands": [
         *("read", "definition", "vacuum", "describe", "optimize", "dml", "merge", "write", "create", "other_formats"),
-        *("alter", "drop_feature", "restore", "convert", "clone"),
+        *("alter", "drop_feature", "restore", "convert", "clone", "multi_statement"),
     ],
     "spark": ["gateway", "conditions", "extension", "layout", "write", "rows", "native", "session"],
     "sql": ["grammar", "execute", "own"],
     "storage": ["local", "object", "hadoop", "opening"],
-    "transaction": ["rows", "conflicts", "commit"],
+    "transaction": ["rows", "conflicts", "commit", "multi_statement"],
 }
 """For each package in this table its folders, lowest first: a folder imports only from folders before it."""
 

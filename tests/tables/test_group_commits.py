@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.exceptions import CheckConstraintViolationError
+from anabranch.errors.constraints import CheckConstraintViolationError
 from anabranch.spark.session.delta_session import DeltaSession
 
 pytestmark = pytest.mark.spark

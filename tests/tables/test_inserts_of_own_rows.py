@@ -75,13 +75,13 @@ BY_ROWS = {
     "rows of two": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3 UNION ALL SELECT {COLUMNS} FROM {{t}} WHERE id = 3",
     "a subquery on another table": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3 AND id IN (SELECT id FROM names)",
     "the clock": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3 AND current_timestamp() > TIMESTAMP '2000-01-01'",
-    "an IN of many": f"SELECT {COLUMNS} FROM {{t}} WHERE id IN ({', '.join(map(str, range(3, 70, 5)))})",
-}
-BY_FILES = {
     "an aggregate": "SELECT max(id) + 1000 AS id, 0L, 0L, NULL, NULL FROM {t} WHERE n = 3",
     "the first row": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3 ORDER BY id LIMIT 1",
     "distinct rows": f"SELECT DISTINCT {COLUMNS} FROM {{t}} WHERE n = 3",
     "a window": "SELECT row_number() OVER (ORDER BY id) AS id, n, part, s, words FROM {t} WHERE n = 3",
+    "an IN of many": f"SELECT {COLUMNS} FROM {{t}} WHERE id IN ({', '.join(map(str, range(3, 70, 5)))})",
+}
+BY_FILES = {
     "no filter": f"SELECT {COLUMNS} FROM {{t}}",
     "a filter above an aggregate": "SELECT m AS id, 0L, 0L, NULL, NULL FROM (SELECT max(id) m FROM {t}) WHERE m > 20",
     "an outer join": f"SELECT {COLUMNS} FROM names x LEFT JOIN {{t}} USING (id) WHERE n IS NULL",
@@ -120,8 +120,8 @@ def test_an_insert_of_own_rows_loses_to_a_writer_of_those_rows(
 
 
 @pytest.mark.parametrize("shape", BY_FILES)
-def test_an_insert_that_is_not_row_by_row_is_judged_by_files(native: SparkSession, target: str, shape: str) -> None:
-    """Bug B14: how many rows there are, or which come first, is no matter of single rows. Unknown means abort."""
+def test_an_insert_without_a_filter_of_rows_is_judged_by_files(native: SparkSession, target: str, shape: str) -> None:
+    """Bug B14: a filter above other operators is not about single rows. Unknown means abort."""
     with pytest.raises(DeltaConcurrentModificationException):
         beaten(native, f"INSERT INTO {target} {BY_FILES[shape].format(t=target)}", OTHER_ROW.format(t=target))
 

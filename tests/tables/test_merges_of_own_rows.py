@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -95,20 +96,21 @@ def test_a_merge_of_own_rows_by_the_builder(delta: SparkSession, path: str) -> N
     assert raised.value.reason is ConflictReason.ROW_LEVEL_CHANGES
 
 
-def test_sources_that_are_not_row_by_row_are_judged_by_files(delta: SparkSession, path: str, tmp_path: Path) -> None:
-    """Bug B73: unknown means abort. Rows that the table lacks are those of their keys."""
+def test_sources_without_a_filter_of_rows_are_judged_by_files(delta: SparkSession, path: str, tmp_path: Path) -> None:
+    """Bug B73: unknown means abort. An aggregate depends on the rows that pass a filter below it. Rows that the table
+    lacks are those of their keys."""
     table, other = f"delta.`{path}`", f"delta.`{tmp_path}/other`"
     delta.sql(f"CREATE TABLE {table} USING delta AS {MADE}")
     delta.sql(f"CREATE TABLE {other} USING delta AS SELECT id AS k FROM range(8, 12)")
-    for source in (
-        f"SELECT max(k) AS k FROM {table} WHERE part = 1",
-        f"SELECT k FROM {table} WHERE k > 1 LIMIT 1",
-        f"SELECT DISTINCT k FROM {table} WHERE k > 1",
-        f"SELECT k FROM {table}",
-        f"SELECT k FROM {table} WHERE rand() < 2",
+    for source, is_by_rows in (
+        (f"SELECT max(k) AS k FROM {table} WHERE k < 4", True),
+        (f"SELECT k FROM {table} WHERE k < 4 LIMIT 1", True),
+        (f"SELECT DISTINCT k FROM {table} WHERE k < 4", True),
+        (f"SELECT k FROM {table}", False),
+        (f"SELECT k FROM {table} WHERE rand() < 2", False),
     ):
         statement = f"MERGE INTO {table} AS t USING ({source}) AS s ON t.k = s.k + 90 WHEN NOT MATCHED THEN INSERT (k) VALUES (s.k)"
-        with pytest.raises(DeltaConcurrentModificationException):
+        with contextlib.nullcontext() if is_by_rows else pytest.raises(DeltaConcurrentModificationException):
             beaten_to_the_commit(delta, merged(delta, table, statement), OTHER_ROW.format(t=table))
         delta.sql(f"RESTORE TABLE {table} TO VERSION AS OF 0")
     absent = f"SELECT o.k FROM {other} o LEFT ANTI JOIN {table} y ON o.k = y.k"

@@ -23,7 +23,7 @@ from anabranch.commands.create.create_table import (
 from anabranch.commands.create.table_location import delete_folder
 from anabranch.commands.dml.delete import truncate
 from anabranch.commands.other_formats.formats_in_place import refuse, warn_of_files, warn_of_replacement
-from anabranch.commands.table_access import is_delta_identifier, table_of_entry
+from anabranch.commands.table_access import check_may_be_part, is_delta_identifier, table_of_entry
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import TableAlreadyExistsError
@@ -144,6 +144,8 @@ class DefinitionHandler:
         old = NameIdentifier(parts[-2:])
         entry = delta_session.catalog.find(NameIdentifier(parts))
         new = NameIdentifier((new_database, new_name))
+        if entry is not None and entry.location is not None:
+            check_may_be_part(table_of_entry(delta_session, entry), "RENAME TO")
         objects.catalog.renameTable(objects.identifier(old), objects.identifier(new))
         if entry is not None and entry.location is not None:
             delta_session.forget(entry.location)
@@ -157,9 +159,10 @@ class DefinitionHandler:
         entry = delta_session.catalog.find(NameIdentifier(parts))
         if entry is None or entry.location is None:
             return
+        table = table_of_entry(delta_session, entry)
+        check_may_be_part(table, "DROP TABLE")
         if not entry.of_folders:
             objects.catalog.dropTable(objects.identifier(entry.name), True, purge)
-        table = table_of_entry(delta_session, entry)
         if entry.leaves_folder:
             delete_folder(table)
         if entry.of_folders:

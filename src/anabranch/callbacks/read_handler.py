@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.callbacks.driver import Driver, joined
 from anabranch.callbacks.table_handler import PARTITION_OPTION, TableFacts, current_columns, facts_of
+from anabranch.commands.multi_statement.query_reads_in_transaction import record_reads, record_whole_table
 from anabranch.commands.option_names import check_names
 from anabranch.commands.read.read_table import equals_partition, scan_request
 from anabranch.commands.table_access import TableRef
@@ -70,7 +71,15 @@ class ReadHandler:
         )
         for column, value in json.loads(facts.options.get(PARTITION_OPTION, "{}")).items():
             frame = frame.where(equals_partition(frame, table_ref, column, value))
-        return _as_analyzed(frame, facts, snapshot, with_metadata=with_metadata)._jdf.logicalPlan()
+        plan = _as_analyzed(frame, facts, snapshot, with_metadata=with_metadata)._jdf.logicalPlan()
+        transaction = table_ref.open_transaction
+        if transaction is not None and facts.version is None:
+            return self._driver.delta.Transactions.marked(plan, transaction.key)
+        return plan
+
+    def record_reads(self, session: Any, transaction: str, plan: Any) -> None:
+        """Record what a query in an open transaction reads, by its optimized plan."""
+        record_reads(self._driver.session(session), transaction, plan)
 
     def aggregate_table(self, session: Any, table: Any, execution: int, aggregates: str) -> str | None:
         """Aggregates of all rows: whole numbers separated by NUL, empty for NULL; None if the log could be inexact.
@@ -82,6 +91,8 @@ class ReadHandler:
         if facts.is_partial:
             return None
         snapshot = self._chosen(facts, execution)
+        if facts.version is None:
+            record_whole_table(facts.table, snapshot)
         names = current_columns(facts, snapshot) or snapshot.schema.names
         try:
             values = [_aggregate(snapshot, names, word) for word in aggregates.split()]

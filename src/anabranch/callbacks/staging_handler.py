@@ -26,7 +26,7 @@ from anabranch.callbacks.driver import Driver, joined
 from anabranch.commands.create.create_table import CreationMode, create_table, created_meanwhile
 from anabranch.commands.create.create_table_as import create_table_as
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.table_access import TableRef, table_to_create
+from anabranch.commands.table_access import TableRef, check_may_be_part, table_to_create
 from anabranch.commands.write.write_command import write_named
 from anabranch.commands.write.write_options import ON, USING, WriteOptions
 from anabranch.errors.dml import TableReplacementError
@@ -92,6 +92,7 @@ class StagingHandler:
         checked = check_conditions(delta_session, checks)
         defined = definition_facts(self._driver, delta_session, ident, columns, partitions, properties, checks=checked)
         table = defined.table(delta_session)
+        check_may_be_part(table, "CREATE TABLE AS SELECT")
         creation_mode = _MODES[mode]
         if creation_mode is CreationMode.REPLACE and not _exists(delta_session, table):
             raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")

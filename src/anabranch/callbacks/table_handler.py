@@ -52,6 +52,8 @@ PARTITION_OPTION = "anabranch.partition"
 """For a path that ends in folders of partitions: their columns and values, as JSON."""
 FEED_OPTION = "anabranch.changes"
 """For a table of changes: the key of its rows in `TableHandler`."""
+TRANSACTION_OPTION = "anabranch.transaction"
+"""For a table that was looked up in a transaction of several statements: its key."""
 FEEDS_KEPT_MAX = 64
 """Few are enough: Spark reads the rows of a table of changes right after it has looked up the columns."""
 _STORAGE = ("fs.", "dfs.")
@@ -84,11 +86,12 @@ def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
     ).split("\0")
     options = dict(zip(rest[:-1:2], rest[1::2], strict=True))
     storage = {key: value for key, value in options.items() if key.startswith(_STORAGE)}
+    transaction = options.get(TRANSACTION_OPTION)
     if entry_name:
         entry = catalog_entry(catalog, database, entry_name, location=path, is_managed=kind == "MANAGED")
-        table_ref = table_of_entry(session, entry)
+        table_ref = table_of_entry(session, entry, transaction=transaction)
     else:
-        table_ref = table_at(session, path, storage)
+        table_ref = table_at(session, path, storage, transaction=transaction)
     return TableFacts(
         table=table_ref,
         name=name,
@@ -240,7 +243,7 @@ class TableHandler:
             visible_json(snapshot),
             snapshot,
             version=None if travel.is_newest else snapshot.version,
-            options={**dict(table.storage), **(options or {})},
+            options={**dict(table.storage), **(options or {}), **_transaction_options(table)},
             entry=entry,
         )
 
@@ -295,6 +298,12 @@ class TableHandler:
             joined_map(options),
             entry,
         )
+
+
+def _transaction_options(table: TableRef) -> dict[str, str]:
+    """The option of a table that the transaction of its session reads. Spark has no cached rows of others for it."""
+    transaction = table.open_transaction
+    return {} if transaction is None else {TRANSACTION_OPTION: transaction.key}
 
 
 def visible_json(snapshot: Snapshot) -> str:

@@ -69,7 +69,7 @@ def register_if_changed(table: TableRef, committed: CommittedVersion | None) -> 
 
     The commit is in the log, from which columns are read even where the entry in the catalog is outdated.
     """
-    if table.entry is None or committed is None or _metadata_of(committed) is None:
+    if table.entry is None or committed is None or committed.is_part or _metadata_of(committed) is None:
         return
     try:
         register(table, table.entry, committed)

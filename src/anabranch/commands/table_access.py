@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from anabranch.commands.path_suffixes import split_partitions, split_time_travel
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.base import DeltaError
-from anabranch.errors.commits import ConflictReason, MetadataChangedException
+from anabranch.errors.commits import ConflictReason, MetadataChangedException, StatementInTransactionError
 from anabranch.errors.tables import LocationInTableError, NotADeltaTableError, TableLocationMismatchError
 from anabranch.progress.progress_events import reporting
 from anabranch.snapshot.snapshot import Snapshot
@@ -27,11 +27,14 @@ from anabranch.spark.session.table_identifiers import (
     parse_identifier,
 )
 from anabranch.transaction.delta_log import DeltaLog
+from anabranch.transaction.multi_statement.open_transaction import OpenTransaction, open_transaction
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.commit")
 LISTED_FILES_MAX = 100
+_PARTS = frozenset({"WRITE", "DELETE", "UPDATE", "MERGE", "TRUNCATE"})
+"""The operations that can be parts of a transaction of several statements."""
 USER_METADATA_SETTING = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -45,13 +48,30 @@ class TableRef:
     """One table in one Spark session. The table need not exist yet."""
 
     session: DeltaSession
-    delta_log: DeltaLog
     path: str
     """The folder, with the scheme of the session's file system."""
     storage: tuple[tuple[str, str], ...] = ()
     """`fs.*` settings for this table alone, which override the session's."""
     entry: CatalogEntry | None = None
     """The entry in the catalog, where the table was resolved by name."""
+    transaction: str | None = None
+    """The key of the transaction in which the table was resolved, for the same rows in all copies of the session."""
+
+    @property
+    def delta_log(self) -> DeltaLog:
+        """The log of the table, as the session's transaction sees it while it has one."""
+        transaction, log = self.open_transaction, self.committed_log
+        return log if transaction is None else transaction.log_of(log)
+
+    @property
+    def committed_log(self) -> DeltaLog:
+        """The log of the table as all sessions see it."""
+        return self.session.delta_log(self.path, dict(self.storage))
+
+    @property
+    def open_transaction(self) -> OpenTransaction | None:
+        """The transaction of several statements of which statements on the table are a part."""
+        return open_transaction(self.transaction) or self.session.transaction
 
     @property
     def label(self) -> str:
@@ -73,12 +93,31 @@ class TableRef:
         """
         if snapshot is None:
             check_new_folder(self)
+        whole = self.open_transaction
+        check_may_be_part(self, operation.name)
+        if whole is not None:
+            whole.choose_target(self.committed_log, self, operation.name, label=self.label)
         self.session.describe_jobs(f"{operation.name} {self.label}")
         user_metadata = operation.user_metadata
         if user_metadata is None:
             user_metadata = self.session.setting(USER_METADATA_SETTING)
         recorded = dataclasses.replace(operation, user_metadata=user_metadata, user=self.session.user)
         return self.delta_log.begin_at(recorded, snapshot=snapshot)
+
+    def begin_whole(self, operation: Operation, *, snapshot: Snapshot) -> Transaction:
+        """The transaction that commits several statements, which began with this version."""
+        self.session.describe_jobs(f"{operation.name} {self.label}")
+        user_metadata = self.session.setting(USER_METADATA_SETTING)
+        recorded = dataclasses.replace(operation, user_metadata=user_metadata, user=self.session.user)
+        return self.committed_log.begin_at(recorded, snapshot=snapshot)
+
+
+def check_may_be_part(table: TableRef, operation: str) -> None:
+    """Raises `StatementInTransactionError` in a transaction for a statement that cannot be a part of it."""
+    if operation in _PARTS or table.open_transaction is None:
+        return
+    problem = "only INSERT, DELETE, UPDATE, MERGE, TRUNCATE and writes of frames can"
+    raise StatementInTransactionError(table=table.label, operation=operation, problem=problem)
 
 
 P = ParamSpec("P")
@@ -91,6 +130,7 @@ def one_statement(table: TableRef, operation: str, *, shown: bool = True) -> Ite
 
     With `shown` false no display shows it.
     """
+    check_may_be_part(table, operation)
     with reporting(operation, table.label, setting=table.session.setting, shown=shown), table.session.described_jobs():
         yield
 
@@ -179,14 +219,16 @@ def _names_delta(session: DeltaSession, text: str) -> bool:
         return False
 
 
-def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
+def table_at(
+    session: DeltaSession, path: str, options: Mapping[str, str] | None = None, *, transaction: str | None = None
+) -> TableRef:
     """The table, existing or not, whose folder is `path`."""
     storage = {key: value for key, value in (options or {}).items() if key.startswith(("fs.", "dfs."))}
     return TableRef(
         session=session,
-        delta_log=session.delta_log(path, storage),
         path=session.qualified_path(path),
         storage=tuple(sorted(storage.items())),
+        transaction=transaction,
     )
 
 
@@ -289,12 +331,12 @@ def _entry_of(session: DeltaSession, name: NameIdentifier) -> CatalogEntry | Non
     return None if session.catalog.is_temporary_view(name) else session.catalog.find(name)
 
 
-def table_of_entry(session: DeltaSession, entry: CatalogEntry) -> TableRef:
+def table_of_entry(session: DeltaSession, entry: CatalogEntry, *, transaction: str | None = None) -> TableRef:
     """The table of an entry of the catalog, which must have a location."""
     assert entry.location is not None
     return TableRef(
         session=session,
-        delta_log=session.delta_log(entry.location),
         path=session.qualified_path(entry.location),
         entry=entry,
+        transaction=transaction,
     )

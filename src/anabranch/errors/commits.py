@@ -127,6 +127,28 @@ class LogMovedOnError(DeltaError):
     """The oldest version that can still be rebuilt."""
 
 
+@delta_error("DELTA_TRANSACTION_STATE", "25000")
+class TransactionStateError(DeltaUnsupportedOperationError):
+    """A transaction begins while the session has one, or is to end, and there is none."""
+
+    template = "{operation} is not possible: {problem}."
+    operation: str
+    problem: str
+
+
+@delta_error("DELTA_STATEMENT_IN_TRANSACTION", "25001")
+class StatementInTransactionError(DeltaUnsupportedOperationError):
+    """A statement that cannot be part of a transaction of several statements. The transaction stays as it was."""
+
+    template = (
+        "{operation} of {table} cannot be part of a transaction: {problem}. Nothing was changed, and the transaction "
+        "is as it was: run the statement before it or after its end, or end it with COMMIT or ROLLBACK first."
+    )
+    table: str
+    operation: str
+    problem: str
+
+
 @delta_error("DELTA_ROWS_NOT_LIVE")
 class RowsNotLiveError(DeltaError):
     """A commit would have deleted rows that are not in the table. Nothing was written."""

@@ -139,9 +139,6 @@ class OwnRead:
 
     predicate: Predicate
     """A predicate in logical names. It is true for every row on which the written rows depend, maybe for more."""
-    row_by_row: bool = False
-    """Whether each row can be tested for itself. If not, as where a query counts rows or takes the first of them, only
-    whole files can be tested."""
     condition: Column | None = None
     """A condition on rows under the names of `names`."""
     matches: tuple[Match, ...] = ()
@@ -151,7 +148,7 @@ class OwnRead:
     @property
     def narrows(self) -> bool:
         """Whether `select` leaves out any rows."""
-        return self.row_by_row and (self.condition is not None or bool(self.matches))
+        return self.condition is not None or bool(self.matches)
 
     def select(self, frame: DataFrame) -> DataFrame:
         """The rows on which the written rows depend, of a frame under the names of `names`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import random
 import threading
@@ -23,7 +24,7 @@ from anabranch.transaction.conflicts.latest_state import latest_state_at
 from anabranch.transaction.proposed_commit import Operation, ProposedCommit
 from anabranch.transaction.read_set import DescribeRows
 from anabranch.transaction.rows.row_access import FindRows, StoredVectors
-from anabranch.transaction.transaction import Transaction
+from anabranch.transaction.transaction import MultiStatementTransaction, Transaction
 
 ENGINE_INFO = f"anabranch/{__version__}"
 DEFAULT_BOUNDS = RetryLimits()
@@ -60,6 +61,7 @@ class DeltaLog:
         self.compacting = threading.Lock()
         """Held during auto-compaction, so that the threads of one process do not compact the same files at once."""
         self._landed = landed
+        self._whole: MultiStatementTransaction | None = None
         self._after_commit = after_commit or standard_upkeep(store, clock, random)
         self._context = CommitContext(
             store=store,
@@ -98,7 +100,14 @@ class DeltaLog:
             vectors=vectors,
             commit_proposal=lambda proposal: self._commit_proposal(proposal, snapshot, context),
             describe_rows=describe_rows,
+            part_of=self._whole,
         )
+
+    def as_seen_by(self, whole: MultiStatementTransaction, snapshots: SnapshotCache) -> DeltaLog:
+        """The same table with these versions; its transactions are parts of a larger one, and commit nothing."""
+        log = copy.copy(self)
+        log.snapshots, log._whole = snapshots, whole
+        return log
 
     def _commit_proposal(
         self, proposal: ProposedCommit, snapshot: Snapshot | None, context: CommitContext

@@ -110,6 +110,8 @@ class ProposedCommit:
 
     may_be_grouped: bool = False
     """Whether it may be part of one commit with other appends of this process, as far as its user wants that."""
+    statements: tuple[ProposedCommit, ...] = ()
+    """For a transaction of several statements: what each of them reads and deletes, for the message of a conflict."""
 
     def __post_init__(self) -> None:
         assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"

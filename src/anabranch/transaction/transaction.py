@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol as Interface
 
 import numpy as np
 from pyroaring import BitMap64
@@ -35,6 +36,19 @@ from anabranch.transaction.read_set import (
 from anabranch.transaction.rows.row_access import Vectors
 
 
+class MultiStatementTransaction(Interface):
+    """What a transaction calls that is one statement of a larger one."""
+
+    def keep(self, proposal: ProposedCommit, read: Snapshot | None) -> CommittedVersion:
+        """Take the changes of the statement, which were made from the version `read`, and return their result."""
+
+    def keep_reads(self, reads: ReadSet, read: Snapshot | None) -> None:
+        """Take the reads of a statement without changes."""
+
+    def keep_until_end(self, release: Callable[[], None]) -> None:
+        """Call the function when the larger transaction has ended."""
+
+
 class Transaction:
     """One operation that reads one version, records its reads and makes at most one commit.
 
@@ -50,6 +64,7 @@ class Transaction:
         vectors: Vectors,
         commit_proposal: Callable[[ProposedCommit], CommittedVersion | None],
         describe_rows: DescribeRows | None = None,
+        part_of: MultiStatementTransaction | None = None,
     ) -> None:
         self.operation = operation
         self.snapshot = snapshot
@@ -64,6 +79,7 @@ class Transaction:
         self._lock = threading.Lock()
         self._scans: list[Scan] = []
         self._application_ids: set[str] = set()
+        self._part_of = part_of
 
     @property
     def read_version(self) -> int:
@@ -112,6 +128,11 @@ class Transaction:
             self._application_ids.add(app_id)
         return already_written(self.snapshot, app_id=app_id, version=version)
 
+    def record_applications(self, app_ids: Iterable[str]) -> None:
+        """Record that the progress of these applications was read, as `has_written` does."""
+        with self._lock:
+            self._application_ids.update(app_ids)
+
     def reads(self) -> ReadSet:
         """All reads recorded so far."""
         with self._lock:
@@ -128,6 +149,7 @@ class Transaction:
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
         may_be_grouped: bool = False,
+        statements: Sequence[ProposedCommit] = (),
     ) -> ProposedCommit:
         """The commit that `actions` would make. The commit loop adds `commitInfo`, row ids and timestamps."""
         return ProposedCommit(
@@ -145,6 +167,7 @@ class Transaction:
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
             may_be_grouped=may_be_grouped,
+            statements=tuple(statements),
         )
 
     def commit(
@@ -157,6 +180,7 @@ class Transaction:
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
         may_be_grouped: bool = False,
+        statements: Sequence[ProposedCommit] = (),
     ) -> CommittedVersion:
         """Commit `actions` as the next version, after all commits that landed first.
 
@@ -165,6 +189,7 @@ class Transaction:
         not named counts as rewritten, and then no winner may have changed it. `conflicts_with` is called for every
         winner; a text that it returns is a conflict. With `edited_properties` the metadata is merged with that of
         winners, where the changes commute. With `may_be_grouped` an append may be part of one commit with others.
+        `statements` are those of which the commit is the net change.
 
         Raises the exceptions of `errors.commits`, among them the conflicts with winners that make this commit wrong.
         After any of them nothing of the commit is in the table, except after `CommitFateUnknownError`.
@@ -177,8 +202,9 @@ class Transaction:
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
             may_be_grouped=may_be_grouped,
+            statements=statements,
         )
-        committed = self._commit_proposal(proposal)
+        committed = self._committed(proposal)
         assert committed is not None, "only bins can be left out"
         return committed
 
@@ -198,7 +224,26 @@ class Transaction:
         another commit. Changes of rows are never a conflict.
         """
         assert changes_no_row(actions), "bins rearrange rows and change none"
-        return self._commit_proposal(self.propose(actions, bins=bins, metrics=metrics, tags=tags))
+        return self._committed(self.propose(actions, bins=bins, metrics=metrics, tags=tags))
+
+    def _committed(self, proposal: ProposedCommit) -> CommittedVersion | None:
+        if self._part_of is not None:
+            return self._part_of.keep(proposal, self.snapshot)
+        return self._commit_proposal(proposal)
+
+    def end_without_commit(self) -> None:
+        """End the transaction, which has nothing to change. What it has read counts for the larger one, if any."""
+        if self._part_of is not None:
+            self._part_of.keep_reads(self.reads(), self.snapshot)
+
+    def when_ended(self, release: Callable[[], None]) -> None:
+        """Call a function that releases what is needed to evaluate the reads again: now, or if this transaction is a
+        part of a larger one, at the end of that.
+        """
+        if self._part_of is None:
+            release()
+        else:
+            self._part_of.keep_until_end(release)
 
     def _isolation_level(self, actions: Sequence[Action]) -> IsolationLevel:
         """The level that the table's property sets; for the first commit of a table, the one in its own metadata.

@@ -17,7 +17,8 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.engine import OwnRead
 from anabranch.spark.native.plan_reading import own_reads
-from anabranch.transaction.read_set import EvaluateRows, RowsOfFile
+from anabranch.transaction.read_set import EvaluateRows, RowsOfFile, Scan
+from anabranch.transaction.rows.row_access import Vectors
 from anabranch.transaction.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.commit")
@@ -34,14 +35,18 @@ def record_query_reads(
     if reads is None:
         transaction.record_whole_table()
         return
-    names = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode)
     for read in reads:
-        predicate = names.of(read.predicate)
-        files = can_be_true(predicate, snapshot.skipping_columns)
-        again = None
-        if at_snapshot and read.narrows:
-            again = _evaluating(TargetRows(table, snapshot, transaction.vectors, alias=read.names), read)
-        transaction.record_scan(predicate, files=files, reevaluate=again)
+        scan = scan_of(table, snapshot, transaction.vectors, read, at_snapshot=at_snapshot)
+        transaction.record_scan(scan.predicate, files=scan.files, reevaluate=scan.reevaluate)
+
+
+def scan_of(table: TableRef, snapshot: Snapshot, vectors: Vectors, read: OwnRead, *, at_snapshot: bool) -> Scan:
+    """What a query reads of a version. With `at_snapshot` its condition may be evaluated again for other rows."""
+    predicate = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode).of(read.predicate)
+    again = None
+    if at_snapshot and read.narrows:
+        again = _evaluating(TargetRows(table, snapshot, vectors, alias=read.names), read)
+    return Scan(predicate=predicate, files=can_be_true(predicate, snapshot.skipping_columns), reevaluate=again)
 
 
 def _evaluating(target: TargetRows, read: OwnRead) -> EvaluateRows:

@@ -20,6 +20,7 @@ from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.cached_rows import CachedRows
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import already_written
@@ -96,6 +97,8 @@ class Prepared:
         """
         committed = None
         actions = list(self.actions)
+        if not actions:
+            self.transaction.end_without_commit()
         if actions and application is not None:
             app_id, version = application
             if self.transaction.has_written(app_id=app_id, version=version):
@@ -111,8 +114,8 @@ class Prepared:
         return Outcome(committed=committed, num_affected_rows=self.num_affected_rows, counts=self.counts)
 
     def close(self) -> None:
-        """Release the cached rows."""
-        release(self._cached)
+        """Release the cached rows, or in a transaction of several statements at its end."""
+        self.transaction.when_ended(lambda: release(self._cached))
 
     def __enter__(self) -> Self:
         return self
@@ -175,14 +178,14 @@ def _run_statement(table: TableRef, prepare: Callable[[], Prepared], conflict_re
 def run_with_conflict_retries(table: TableRef, run: Callable[[Attempt], T], conflict_retries: int | str | None) -> T:
     """What `run` returns, executed again after a conflict as often as the user allows. See `execute_with_retries`."""
     session = table.session
-    retries_max = retries_allowed(table, conflict_retries)
+    retries_max = retries_allowed(session, conflict_retries)
     return execute_with_retries(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
 
 
-def retries_allowed(table: TableRef, conflict_retries: int | str | None) -> int:
+def retries_allowed(session: DeltaSession, conflict_retries: int | str | None = None) -> int:
     """How often a statement may be executed again; the argument overrides the session's setting."""
     argument = RETRIES_SETTING if conflict_retries is None else "conflictRetries"
-    value = table.session.setting(RETRIES_SETTING, "0") if conflict_retries is None else conflict_retries
+    value = session.setting(RETRIES_SETTING, "0") if conflict_retries is None else conflict_retries
     if isinstance(value, bool) or not str(value).strip().isdecimal():
         problem = "it is a number of times, 0 or more"
         raise InvalidArgumentError(argument=argument, value=str(value), problem=problem)

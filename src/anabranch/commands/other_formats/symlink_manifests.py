@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, check_may_be_part
 from anabranch.errors.other_formats import (
     UnknownGenerateModeError,
 )
@@ -23,6 +23,7 @@ def generate(table: TableRef, mode: str) -> None:
     Raises `UnknownGenerateModeError`, `ManifestsHideVectorsError` and `ManifestsNeedPlainColumnsError`.
     """
     check_mode(mode)
+    check_may_be_part(table, "GENERATE")
     snapshot = table.latest()
     check_listable(snapshot, table=table.label)
     write_manifests(table.delta_log.store, snapshot)

@@ -23,12 +23,20 @@ public final class DeltaRelations {
   public static LogicalPlan read(Object session, DataSourceV2Relation node) {
     DeltaTable table = tableOf(node);
     if (table.schema.isEmpty()) PythonCallbacks.refuseTableWithoutColumns(table);
-    HadoopFsRelation relation = new HadoopFsRelation(new TableFiles(table), table.partitionSchema(), table.dataSchema(),
-        scala.Option.empty(), new TableFormat(table.tracksRows()), (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty(),
-        (org.apache.spark.sql.classic.SparkSession) session);
-    LogicalRelation leaf = org.apache.spark.sql.execution.datasources.LogicalRelation$.MODULE$.apply(relation, false);
+    LogicalRelation leaf = org.apache.spark.sql.execution.datasources.LogicalRelation$.MODULE$.apply(relation(session, table), false);
     // `catalog.refreshTable` finds cached data of the table by this entry.
     return copied(leaf, new Object[] {null, node.output(), scala.Option.apply(table.catalogTable)});
+  }
+
+  private static HadoopFsRelation relation(Object session, DeltaTable table) {
+    return new HadoopFsRelation(new TableFiles(table), table.partitionSchema(), table.dataSchema(),
+        scala.Option.empty(), new TableFormat(table.tracksRows()), (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty(),
+        (org.apache.spark.sql.classic.SparkSession) session);
+  }
+
+  /** The leaf of a table without a version, for the rows that the transaction of that key sees. */
+  static LogicalPlan inTransaction(Object session, LogicalRelation leaf, String key) {
+    return copied(leaf, new Object[] {relation(session, unversioned(leaf).inTransaction(key))});
   }
 
   /** The leaf, marked as streaming. */

@@ -70,7 +70,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     this.catalogTable = catalogTable;
   }
 
-  private DeltaTable(DeltaTable table, String[] clusteringColumns) {
+  private DeltaTable(DeltaTable table, String[] clusteringColumns, Map options) {
     this.name = table.name;
     this.path = table.path;
     this.schema = table.schema;
@@ -79,13 +79,20 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     this.clusteringColumns = clusteringColumns;
     this.properties = table.properties;
     this.version = table.version;
-    this.options = table.options;
+    this.options = options;
     this.catalogTable = table.catalogTable;
   }
 
   /** The table as if it had no clustering columns. */
   DeltaTable unclustered() {
-    return new DeltaTable(this, new String[0]);
+    return new DeltaTable(this, new String[0], options);
+  }
+
+  /** The table with the rows that the transaction of that key sees. */
+  DeltaTable inTransaction(String key) {
+    Map all = new HashMap(options);
+    all.put(Transactions.OPTION, key);
+    return new DeltaTable(this, clusteringColumns, all);
   }
 
   private static String[] parts(String text) {

@@ -133,6 +133,8 @@ public final class ListedFiles implements FileIndex {
   private final String description;
   private final boolean withFileId;
   private final boolean withHiddenRows;
+  /** The key of the transaction in which a query reads the files; null for other reads. */
+  volatile String transaction;
   private BiFunction reader;
 
   /**

@@ -86,6 +86,10 @@ public final class PythonCallbacks {
     return (String) Python.call("ReadHandler.aggregate_table", session, table, execution, aggregates);
   }
 
+  public static void recordReads(Object session, String transaction, LogicalPlan plan) {
+    Python.call("ReadHandler.record_reads", session, transaction, plan);
+  }
+
   public static void checkReaderOptions(Map options) {
     Python.call("ReadHandler.check_reader_options", options);
   }

@@ -12,6 +12,8 @@ public class RuleBuilder extends scala.runtime.AbstractFunction1 {
     if (what.equals("paths")) return new ResolveTablePaths(session);
     if (what.equals("inserts")) return new ResolveInserts(session);
     if (what.equals("keywords")) return new ResolveUpdateDefaults(session);
+    if (what.equals("reads")) return new Transactions(session);
+    if (what.equals("transactions")) return new Transactions.Normalize(session);
     return what.equals("resolve") ? (Object) new ResolveDeltaTables(session) : new ChooseVersions(session);
   }
 }

@@ -24,6 +24,8 @@ public final class Sessions {
   /** Names of the analyzer's fields. */
   private static final String RULES = "extendedResolutionRules";
   private static final String FIRST_RULES = "hintResolutionRules";
+  /** The name of a field of the session's state. */
+  private static final String NORMALIZATION = "planNormalizationRules";
   /** Spark's rule that turns statements on tables of its own formats into its commands, and refuses what these cannot do. */
   private static final String CATALOG_RULE = "ResolveSessionCatalog";
   private static final String JARS_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog";
@@ -67,6 +69,8 @@ public final class Sessions {
     if (!hasOurs(extensions)) {
       // Spark makes optimizer rules again for each plan, so these also apply to running sessions.
       extensions.injectOptimizerRule(new RuleBuilder("versions"));
+      extensions.injectPreCBORule(new RuleBuilder("reads"));
+      extensions.injectPlanNormalizationRule(new RuleBuilder("transactions"));
       extensions.injectHintResolutionRule(new RuleBuilder("paths"));
       extensions.injectHintResolutionRule(new RuleBuilder("inserts"));
       extensions.injectHintResolutionRule(new RuleBuilder("keywords"));
@@ -82,6 +86,11 @@ public final class Sessions {
     // After Spark's rules that resolve tables of other formats, so that the source of a MERGE is resolved before ours.
     addRules(state, RULES, new Object[] {new ResolveDeltaTables(session)}, CATALOG_RULE);
     addRules(state, FIRST_RULES, new Object[] {new ResolveTablePaths(session), new ResolveInserts(session), new ResolveUpdateDefaults(session)}, null);
+    Buffer normalizing = state.planNormalizationRules().toBuffer();
+    if (indexesOfOurs(normalizing).isEmpty()) {
+      normalizing.append(new Transactions.Normalize(session));
+      put(state, NORMALIZATION, normalizing.toSeq());
+    }
     extensions.registerTableFunctions(state.tableFunctionRegistry());
     OtherFormats.watch(session);
     String set = session.conf().get(CATALOG_KEY, null);
@@ -140,6 +149,8 @@ public final class Sessions {
     if (isOurs(state.sqlParser())) putParser(state, ((DeltaParser) Proxy.getInvocationHandler(state.sqlParser())).spark);
     removeRules(state, RULES);
     removeRules(state, FIRST_RULES);
+    Buffer normalizing = state.planNormalizationRules().toBuffer();
+    if (removeOurs(normalizing)) put(state, NORMALIZATION, normalizing.toSeq());
     removeFunctions(state);
     if (before != null && before[1] != null) put(session, "initialSessionOptions", before[1]);
     if (CATALOG.equals(session.conf().get(CATALOG_KEY, ""))) session.conf().unset(CATALOG_KEY);

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from anabranch.predicates.catalyst import from_catalyst
@@ -19,23 +19,6 @@ from anabranch.spark.engine import NEWEST_VERSION, Match, OwnRead
 from anabranch.spark.gateway.jvm_classes import column_of
 from anabranch.spark.gateway.jvm_time_zones import zones_of
 
-_ROW_BY_ROW = frozenset(
-    {
-        "Project",
-        "Filter",
-        "Join",
-        "Union",
-        "Generate",
-        "Sort",
-        "Repartition",
-        "RepartitionByExpression",
-        "SubqueryAlias",
-        "ResolvedHint",
-        "ArrowEvalPython",
-        "BatchEvalPython",
-    }
-)
-"""Operators whose output rows each depend on one row, or a pair of rows, but not on their number or order."""
 _DESCRIPTION = re.compile(r"anabranch: version (\d+|past|newest) of (.*)", re.DOTALL)
 
 
@@ -85,17 +68,18 @@ def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[Own
     with cached rows.
 
     A filter directly above a scan leaves rows out before any other operator, so the operators above depend only on rows
-    that pass it. In the optimized plan Spark has pushed filters down as far as is correct. A join may leave rows out,
-    too, as NOT EXISTS does: those without a match on the other side.
+    that pass it, also those that count rows or take the first of them. In the optimized plan Spark has pushed filters
+    down as far as is correct. A join may leave rows out, too, as NOT EXISTS does: those without a match on the other
+    side.
     """
-    execution = frame._jdf.queryExecution()
+    spark, execution = frame.sparkSession, frame._jdf.queryExecution()
     analyzed = execution.analyzed()
-    expected = sum(_is_of(location, table_root) for location in _locations(frame.sparkSession._jvm, analyzed))
-    if expected and _reads_clock(frame, analyzed):
+    expected = sum(_is_of(location, table_root) for location in _locations(spark._jvm, analyzed))
+    if expected and _reads_clock(spark._jvm, analyzed):
         return None
     optimized = execution.optimizedPlan()
     nested = optimized.subqueriesAll()
-    reader, joins = _ReadsOfPlan(frame, schema), _Joins(frame.sparkSession._jvm, table_root)
+    reader, joins = _ReadsOfPlan(spark, schema), _Joins(spark._jvm, table_root)
     reads = [
         reader.read(leaf, above)
         for part in (optimized, *(nested.apply(i) for i in range(nested.size())))
@@ -105,9 +89,42 @@ def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[Own
     return reads if len(reads) == expected else None
 
 
-def _reads_clock(frame: DataFrame, plan: Any) -> bool:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class QueryRead:
+    """What a query in a transaction of several statements reads of one table."""
+
+    table_root: str
+    version: int
+    read: OwnRead | None
+    """None where it may depend on any row."""
+
+
+def reads_of_query(
+    spark: SparkSession, plan: Any, transaction: str, schema_of: Callable[[str, int], StructType]
+) -> list[QueryRead]:
+    """The reads that an optimized plan without its subqueries makes in the transaction of that key.
+
+    `schema_of` returns the schema of a table, by root and version.
+    """
+    jvm: Any = spark._jvm
+    reads_clock = _reads_clock(jvm, plan)
+    reads = []
+    for root in dict.fromkeys(match[2] for match in map(_DESCRIPTION.fullmatch, _locations(jvm, plan)) if match):
+        joins = _Joins(jvm, root)
+        for leaf, above in _scans(plan, Above(), joins):
+            match = _DESCRIPTION.fullmatch(_location(jvm, leaf) or "")
+            if match is None or match[2] != root or not match[1].isdecimal():
+                continue
+            if jvm.delta.Transactions.key(leaf) != transaction:
+                continue
+            version = int(match[1])
+            read = None if reads_clock else _ReadsOfPlan(spark, schema_of(root, version)).read(leaf, above)
+            reads.append(QueryRead(table_root=root, version=version, read=read))
+    return reads
+
+
+def _reads_clock(jvm: Any, plan: Any) -> bool:
     """Whether the plan reads the clock, so that each run may have other rows."""
-    jvm: Any = frame.sparkSession._jvm
     return bool(plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()))
 
 
@@ -127,8 +144,6 @@ class Above:
     filters: tuple[Any, ...] = ()
     """The conditions of filters directly above."""
     joins: tuple[_Joined, ...] = ()
-    row_by_row: bool = True
-    """Whether all operators above work row by row."""
 
 
 def _scans(plan: Any, above: Above, joins: _Joins) -> Iterator[tuple[Any, Above]]:
@@ -144,9 +159,8 @@ def _scans(plan: Any, above: Above, joins: _Joins) -> Iterator[tuple[Any, Above]
     if _location(joins.jvm, plan) is not None:
         yield plan, above
     children = plan.children()
-    row_by_row = above.row_by_row and name in _ROW_BY_ROW
     for side in range(children.size()):
-        below = Above(joins=joins.below(plan, side, above.joins), row_by_row=row_by_row)
+        below = Above(joins=joins.below(plan, side, above.joins))
         yield from _scans(children.apply(side), below, joins)
 
 
@@ -160,7 +174,23 @@ _SIDES_THAT_MUST_MATCH = {
     "ExistenceJoin": (1,),
 }
 """By kind of join the sides whose rows affect the result only if they match a row of the other side."""
-_REPEATABLE = (_ROW_BY_ROW - {"ArrowEvalPython", "BatchEvalPython"}) | {"LocalRelation", "Range", "OneRowRelation"}
+_REPEATABLE = frozenset(
+    {
+        "Project",
+        "Filter",
+        "Join",
+        "Union",
+        "Generate",
+        "Sort",
+        "Repartition",
+        "RepartitionByExpression",
+        "SubqueryAlias",
+        "ResolvedHint",
+        "LocalRelation",
+        "Range",
+        "OneRowRelation",
+    }
+)
 """Operators of a plan that gives the same rows each time. The rows of a `LIMIT`, or of other files, may differ."""
 
 
@@ -233,8 +263,8 @@ def _nodes(plan: Any) -> Iterator[Any]:
 class _ReadsOfPlan:
     """Makes an `OwnRead` of a scan of one table and the operators above it."""
 
-    def __init__(self, frame: DataFrame, schema: StructType) -> None:
-        self._spark: Any = frame.sparkSession
+    def __init__(self, spark: Any, schema: StructType) -> None:
+        self._spark: Any = spark
         jvm: Any = self._spark._jvm
         self._jvm = jvm
         self._zones = zones_of(jvm.delta)
@@ -248,15 +278,12 @@ class _ReadsOfPlan:
         predicate = conjunction(
             from_catalyst(self._jvm.delta.Conditions.json(part), zones=self._zones) for part in conjuncts
         )
-        if not above.row_by_row:
-            return OwnRead(predicate=predicate)
         condition = None
         for part in conjuncts:
             both = self._jvm.org.apache.spark.sql.catalyst.expressions.And
             condition = part if condition is None else both(condition, part)
         return OwnRead(
             predicate=predicate,
-            row_by_row=True,
             condition=None if condition is None else self._column(condition),
             matches=tuple(self._match(join) for join in above.joins if self._is_of_relation(join, leaf)),
             names=self._names(leaf),

@@ -40,6 +40,7 @@ from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening.store_opening import open_store
 from anabranch.transaction.commit.commit_queue import CommitQueue
 from anabranch.transaction.delta_log import DeltaLog
+from anabranch.transaction.multi_statement.open_transaction import OpenTransaction
 
 logger = logging.getLogger("anabranch.spark")
 
@@ -96,6 +97,7 @@ class DeltaSession:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        self._transaction: OpenTransaction | None = None
         self.clock: Clock = SystemClock()
         self.random: random.Random = random.SystemRandom()
         self.engine = NativeEngine(spark)
@@ -136,6 +138,20 @@ class DeltaSession:
         with _lock:
             since = time.monotonic() - seconds
             return {key for key, session in _recent.items() if session._used < since}
+
+    @property
+    def transaction(self) -> OpenTransaction | None:
+        """The transaction of several statements of which the session's statements are a part; None outside of one."""
+        return self._transaction
+
+    @transaction.setter
+    def transaction(self, transaction: OpenTransaction | None) -> None:
+        transactions: Any = self.spark._jvm.delta.Transactions  # type: ignore[union-attr]
+        if transaction is None:
+            transactions.end(self.spark._jsparkSession)
+        else:
+            transactions.begin(self.spark._jsparkSession, transaction.key)
+        self._transaction = transaction
 
     def delta_log(self, path: str, options: Mapping[str, str] | None = None) -> DeltaLog:
         """The log of the table at `path`, with its cached snapshots; the table need not exist yet.
@@ -286,13 +302,13 @@ class DeltaSession:
         )
 
     def _note_commit(self, root: str, version: int) -> None:
-        self._refresh_cached(root)
+        self.refresh_cached_rows(root)
         try:
             self.spark.conf.set(LAST_VERSION_SETTING, str(version))
         except Exception:
             logger.warning("%s was not set to %d", LAST_VERSION_SETTING, version, exc_info=True)
 
-    def _refresh_cached(self, root: str) -> None:
+    def refresh_cached_rows(self, root: str) -> None:
         """Makes Spark read cached rows of the table again, if the session knows Delta."""
         refresh = type(self).refresh_cached
         if refresh is None:

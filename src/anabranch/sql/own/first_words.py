@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from anabranch.sql.own.own_forms import FORMS_OF_DELTA, FORMS_OF_LATER_SPARK, OwnForm
+from anabranch.sql.own.transaction_statements import FORMS_OF_TRANSACTIONS
 
 _SPACE = r"[\s\u001c-\u001f\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 
@@ -30,5 +31,5 @@ def _followed_by(words: list[str]) -> str:
     return rf"(?=.*\b(?:{'|'.join(dict.fromkeys(words))})\b)"
 
 
-FIRST_WORDS = first_words((*FORMS_OF_DELTA, *FORMS_OF_LATER_SPARK))
+FIRST_WORDS = first_words((*FORMS_OF_DELTA, *FORMS_OF_LATER_SPARK, *FORMS_OF_TRANSACTIONS))
 """Matches every text that our grammar may read with some release of Spark, and few others; see `first_words`."""

@@ -26,6 +26,7 @@ from anabranch.sql.grammar.insert_grammar import Insert
 from anabranch.sql.grammar.statement_grammar import OWN_FAMILIES, StatementHeader, header_of
 from anabranch.sql.own.own_forms import FORMS_OF_DELTA, FORMS_OF_LATER_SPARK, OwnForm, is_in_word_order
 from anabranch.sql.own.result_columns import result_columns
+from anabranch.sql.own.transaction_statements import TransactionStatement, transaction_statement
 from anabranch.sql.parameters import Marker, Parameters, markers
 from anabranch.sql.statement_context import StatementContext
 from anabranch.sql.statement_explanations import EXPLAINED, explain
@@ -129,12 +130,15 @@ class OwnGrammar:
         """Whether our grammar reads statements of this form."""
         return not form.example or not self.spark_parses(form.example)
 
-    def statement_of(self, text: str) -> OwnStatement | None:
+    def statement_of(self, text: str) -> OwnStatement | TransactionStatement | None:
         """The statement in `text`; None where Spark's parser reads the text or reports its error.
 
         Callers have to apply settings of the session that change how its SQL is read: see `session_grammar`.
         Raises `SqlSyntaxError` for a statement of our grammar with a syntax error.
         """
+        transaction = transaction_statement(text)
+        if transaction is not None:
+            return transaction
         header = header_of(text)
         if header is None:
             self._raise_mistake(text)

@@ -79,6 +79,8 @@ class CommittedVersion:
     """For a commit that changes no row: the bins that winners made impossible. Another commit may rewrite them."""
     is_shared: bool = False
     """Whether it is the commit of another statement, too, which does what follows a commit."""
+    is_part: bool = False
+    """Whether it is only the result of one statement of a larger transaction, and in no log."""
     actions: tuple[Action, ...] = dataclasses.field(repr=False)
     """The actions as they are in the log."""
     load: Callable[[int], Snapshot] = dataclasses.field(repr=False)

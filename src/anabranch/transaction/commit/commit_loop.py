@@ -14,7 +14,7 @@ from anabranch.transaction.commit.commit_outcome import CommitOutcome, put_until
 from anabranch.transaction.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
 from anabranch.transaction.commit.vacuumed_files import check_files_exist
 from anabranch.transaction.conflicts.conflict_advice import with_advice
-from anabranch.transaction.conflicts.conflict_checks import drop_redundant_actions, rebase
+from anabranch.transaction.conflicts.conflict_checks import conflicting_statement, drop_redundant_actions, rebase
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.winners import Winner
@@ -118,9 +118,11 @@ def _rebased(
     )
     outcome = rebase(conflict_context)
     if isinstance(outcome, Conflict):
-        raise with_advice(outcome, conflict_context).as_error(
-            table=latest.table, read_version=read.version, describe_rows=proposal.describe_rows
-        )
+        statement = conflicting_statement(conflict_context)
+        outcome = with_advice(outcome, conflict_context)
+        if statement is not None:
+            outcome = dataclasses.replace(outcome, advice=f"It conflicts with {statement}. {outcome.advice}")
+        raise outcome.as_error(table=latest.table, read_version=read.version, describe_rows=proposal.describe_rows)
     return outcome
 
 

@@ -63,7 +63,11 @@ def may_be_grouped(proposal: ProposedCommit, snapshot: Snapshot) -> bool:
         return False
     only_adds = all(isinstance(action, AddFile) and action.deletion_vector is None for action in proposal.actions)
     depends_on_nothing = proposal.is_blind_append and not proposal.reads.application_ids
-    is_plain = proposal.conflicts_with is None and proposal.edited_properties is None and not proposal.tags
+    is_plain = (
+        proposal.conflicts_with is None
+        and proposal.edited_properties is None
+        and not (proposal.tags or proposal.statements)
+    )
     has_sums = all(isinstance(number, int) for number in proposal.metrics.values())
     # The next value of an identity column is a part of the table's description.
     has_identity = IDENTITY_PREFIX in snapshot.metadata.schema_string

@@ -29,7 +29,7 @@ from anabranch.transaction.conflicts.metadata_compatibility import (
     same_schema_and_layout,
 )
 from anabranch.transaction.conflicts.rebase_report import Reconciliation
-from anabranch.transaction.conflicts.row_conflicts import has_row_level_concurrency, rebase_by_rows
+from anabranch.transaction.conflicts.row_conflicts import has_row_level_concurrency, judge_rows, rebase_by_rows
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
@@ -70,6 +70,23 @@ def rebase_data(context: ConflictContext) -> ProposedCommit | Conflict:
         return conflict
     reconciliation = Reconciliation(serialized_before=tuple(winner.version for winner in ignored))
     return context.ours.with_tags(reconciliation.tags())
+
+
+def conflicting_statement(context: ConflictContext) -> str | None:
+    """Which statement of ours has the conflict over data, in words; None where ours is a single statement."""
+    if not context.ours.statements or description_conflict(context) is not None:
+        return None
+    for number, statement in enumerate(context.ours.statements, start=1):
+        if _has_data_conflict(dataclasses.replace(context, ours=statement, no_matches=set())):
+            return f"statement {number} of the transaction, {statement.operation.name}"
+    return "a query of the transaction"
+
+
+def _has_data_conflict(context: ConflictContext) -> bool:
+    if has_row_level_concurrency(context):
+        return isinstance(judge_rows(context), Conflict)
+    added = added_files_conflict(context)
+    return isinstance(added, Conflict) or removed_files_conflict(context) is not None
 
 
 def description_conflict(context: ConflictContext) -> Conflict | None:

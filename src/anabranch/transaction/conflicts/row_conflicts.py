@@ -41,16 +41,12 @@ def has_row_level_concurrency(context: ConflictContext) -> bool:
 
 def rebase_by_rows(context: ConflictContext) -> ProposedCommit | Conflict:
     """Our proposal after all winners, with its deletes added to theirs, or the first conflict over a row."""
-    rewrite_conflict = files_rewritten_by_both(context)
-    if rewrite_conflict is None and not context.ours.reads.reads_rows and not context.ours.deleted_rows:
+    outcome = judge_rows(context)
+    if outcome is None:
         return context.ours
-    traced, delete_conflict = trace_rows(context)
-    ignored = () if delete_conflict is not None and context.time_is_up() else added_rows_conflict(context, traced)
-    if isinstance(ignored, Conflict):
-        return ignored
-    conflict = delete_conflict or rewrite_conflict
-    if conflict is not None:
-        return conflict
+    if isinstance(outcome, Conflict):
+        return outcome
+    traced, ignored = outcome
     with_deletes = {path for path, _ in context.ours.deleted_rows}
     reconciliation = Reconciliation(
         moved_rows=traced.moved_rows,
@@ -59,6 +55,21 @@ def rebase_by_rows(context: ConflictContext) -> ProposedCommit | Conflict:
         serialized_before=tuple(winner.version for winner in ignored),
     )
     return with_merged_vectors(context, traced).with_tags(reconciliation.tags())
+
+
+def judge_rows(context: ConflictContext) -> tuple[TracedRows, tuple[Winner, ...]] | Conflict | None:
+    """The first conflict over a row. Where there is none, the rows that matter after all winners, and the winners that
+    ours is ordered before; None where no row matters to ours.
+    """
+    rewrite_conflict = files_rewritten_by_both(context)
+    if rewrite_conflict is None and not context.ours.reads.reads_rows and not context.ours.deleted_rows:
+        return None
+    traced, delete_conflict = trace_rows(context)
+    ignored = () if delete_conflict is not None and context.time_is_up() else added_rows_conflict(context, traced)
+    if isinstance(ignored, Conflict):
+        return ignored
+    conflict = delete_conflict or rewrite_conflict
+    return (traced, ignored) if conflict is None else conflict
 
 
 def files_rewritten_by_both(context: ConflictContext) -> Conflict | None:
