@@ -92,7 +92,7 @@ def test_appends_of_clients_land_as_one_commit(native: SparkSession, path: str, 
     if "row ids" in kind:
         row_ids = [row[0] for row in native.sql(f"SELECT _metadata.row_id FROM {name}").collect()]
         assert len(set(row_ids)) == 22
-        changes = native.sql(f"SELECT * FROM table_changes('{path}', 2)").collect()
+        changes = native.sql(f"SELECT * FROM table_changes_by_path('{path}', 2)").collect()
         assert {(row._change_type, row._commit_version) for row in changes} == {("insert", 2)}
         assert len(changes) == 22
 
