@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"pyspark_release", "text_format"},
     {"display_tables", "java_search", "arrow_pool"},
     {"errors", "clock", "booleans", "patches"},
-    {"progress"},
+    {"cached_property", "progress"},
     {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
     {"log"},

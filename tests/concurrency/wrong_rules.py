@@ -182,8 +182,8 @@ def _no_conflict_of_descriptions(context: ConflictContext) -> None:
     return None
 
 
-def _marks_of_the_version_read(self: LatestState, winner: Winner) -> LatestState:
-    return dataclasses.replace(RIGHT_AFTER(self, winner), row_id_high_water_mark=self.row_id_high_water_mark)
+def _marks_of_the_version_read(self: LatestState, winners: Sequence[Winner]) -> LatestState:
+    return dataclasses.replace(RIGHT_AFTER(self, winners), row_id_high_water_mark=self.row_id_high_water_mark)
 
 
 def _every_file_is_new(actions: Sequence[Action], latest: LatestState) -> list[Action]:
@@ -217,7 +217,7 @@ RIGHT_ROW_IDS = commit_draft.with_row_ids
 RIGHT_REBASE_DATA = conflict_checks.rebase_data
 RIGHT_RECORD_SCAN = Transaction.record_scan
 RIGHT_PLAN_OF_JOIN = InsertJoin.plan
-RIGHT_AFTER = LatestState._after
+RIGHT_AFTER = LatestState.after
 RIGHT_UNRESOLVED_DELETE_CONFLICT = row_tracing.unresolved_delete_conflict
 RIGHT_ADDED_ROWS_CONFLICT: Callable[[ConflictContext, TracedRows], Conflict | tuple[Winner, ...]] = (
     row_conflicts.added_rows_conflict
@@ -374,7 +374,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="row ids follow those of the version read, though winners have assigned some",
-        patches=[(LatestState, "_after", _marks_of_the_version_read)],
+        patches=[(LatestState, "after", _marks_of_the_version_read)],
         verdict="overlap",
     ),
     WrongRule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import random
 import threading
@@ -11,9 +12,13 @@ import pytest
 
 from anabranch.clock import SystemClock
 from anabranch.errors.commits import DeltaConcurrentModificationException
+from anabranch.log.commit_files import read_commits
+from anabranch.protocol.actions import AddFile
+from anabranch.storage.local.directory_lock import DirectoryLock
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.commit.commit_queue import CommitQueue
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from transaction.log_linter import lint
@@ -98,6 +103,35 @@ def test_threads_move_one_counter() -> None:
 
 def _append_in_process(root: str, name: str, commits: int) -> None:
     append_many(DeltaLog(LocalStore(root), SystemClock(), random.SystemRandom()), name, commits)
+
+
+def _append_in_turn(root: str, name: str, commits: int) -> None:
+    queue = CommitQueue(processes=DirectoryLock(f"{root}/_delta_log", wait_seconds_max=60))
+    append_many(DeltaLog(LocalStore(root), SystemClock(), random.SystemRandom(), queue=queue), name, commits)
+
+
+@pytest.mark.long
+def test_no_process_waits_long_for_its_turn(tmp_path: Path) -> None:
+    """Between two commits of a process there are a few of each other one."""
+    root = str(tmp_path / "t")
+    table = create(LocalStore(root))
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=_append_in_turn, args=(root, f"p{number}", 30)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=120)
+
+    assert [process.exitcode for process in processes] == [0] * 4
+    versions: dict[str, list[int]] = {}
+    for commit in read_commits(LocalStore(root), after=0):
+        [path] = [action.path for action in commit.actions if isinstance(action, AddFile)]
+        versions.setdefault(path.partition("-")[0], []).append(commit.version)
+    assert sum(map(len, versions.values())) == 120
+    gaps = [later - earlier for mine in versions.values() for earlier, later in itertools.pairwise(mine)]
+    assert max(gaps) <= 16
+    assert table.snapshots.latest().files.count == 120
+    assert lint(LocalStore(root)) == []
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anabranch.arrow_pool import release_unused
+from anabranch.cached_property import cached_property
 from anabranch.log.checkpoint_columns import CAMEL, statistics_json
 from anabranch.log.file_columns import DELETION_VECTOR, LIVE_FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
 from anabranch.protocol.actions import Action
@@ -62,7 +63,7 @@ class CheckpointPart:
         if not 0 <= self._metadata.num_rows <= min(ROWS_MAX, ROWS_ALWAYS + ROWS_PER_BYTE * len(data)):
             raise DamagedPartError(f"it claims {self._metadata.num_rows} rows in {len(data)} bytes")
 
-    @functools.cached_property
+    @cached_property
     def has_removes(self) -> bool:
         """Whether there are tombstones. Raises `DamagedPartError`."""
         return any("remove" in kinds for kinds in self._kinds_by_group)
@@ -133,7 +134,7 @@ class CheckpointPart:
                 if batch.num_rows == BATCH_ROWS:
                     release_unused()
 
-    @functools.cached_property
+    @cached_property
     def _kinds_by_group(self) -> list[frozenset[str]]:
         """The kinds of actions in each row group.
 

@@ -110,7 +110,7 @@ def read_commit(store: LogStore, version: int) -> Commit:
     if file is None:
         raise FileMissingError(root=store.root, path=path)
     commit = CommitFile(version=version, file=file)
-    return _commit(commit, _streamed(store, commit))
+    return commit_of(commit, _streamed(store, commit))
 
 
 def read_commit_info(store: LogStore, commit: CommitFile) -> CommitInfo | None:
@@ -147,7 +147,7 @@ def read_commits(store: LogStore, *, after: int, upto: int | None = None) -> lis
 def commits_of(store: LogStore, files: Iterable[CommitFile]) -> Iterator[Commit]:
     """The commits in these files, in order. Raises the errors of `read_actions`."""
     for commit, actions in read_actions(store, files):
-        yield _commit(commit, actions)
+        yield commit_of(commit, actions)
 
 
 def decode_actions(store: LogStore, step: CommitFile | CompactedFile, data: bytes) -> Iterator[Action]:
@@ -224,7 +224,8 @@ def _whole_lines(store: LogStore, step: CommitFile | CompactedFile, data: bytes)
         yield from decode_actions(store, step, data)
 
 
-def _commit(commit: CommitFile, decoded: Iterator[Action]) -> Commit:
+def commit_of(commit: CommitFile, decoded: Iterable[Action]) -> Commit:
+    """The commit with these actions."""
     actions = tuple(decoded)
     info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     in_commit = None if info is None else info.in_commit_timestamp

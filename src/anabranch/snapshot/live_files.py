@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.cached_property import cached_property
 from anabranch.log.checksum import FILE_SIZE_BOUNDARIES, FileSizeHistogram, deleted_record_counts, file_size_histogram
 from anabranch.log.compressed_texts import CompressedTexts
 from anabranch.log.file_columns import (
@@ -159,12 +159,12 @@ class FileRows:
         last = dict(zip(keys, candidates, strict=True))
         return np.array([row for key, row in zip(keys, candidates, strict=True) if last[key] != row], np.int64)
 
-    @functools.cached_property
+    @cached_property
     def summary(self) -> FileSummary:
         """The summary of all rows."""
         return FileSummary.of_table(self.columns(SUMMARY_COLUMNS))
 
-    @functools.cached_property
+    @cached_property
     def _path_fingerprints(self) -> np.ndarray:
         return fingerprints(self._table["path"])
 
@@ -199,7 +199,7 @@ class FileBlock:
         dead = np.flatnonzero(~self._alive)
         return table.filter(pa.array(self._alive)) if len(dead) > CUTS_MAX else _without_rows(table, dead)
 
-    @functools.cached_property
+    @cached_property
     def summary(self) -> FileSummary:
         """The summary of the live rows: that of all rows, which versions share, minus that of the dead ones."""
         if self._alive is None:
@@ -294,7 +294,7 @@ class LiveFiles:
         """The files in a table with the columns of `LIVE_FILE_SCHEMA`, which has no logical file twice."""
         return cls([FileBlock.of_table(table)])
 
-    @functools.cached_property
+    @cached_property
     def count(self) -> int:
         """The number of files."""
         return sum(block.count for block in self._blocks)
@@ -304,13 +304,13 @@ class LiveFiles:
         """The total size of the data files."""
         return self.summary.size_bytes
 
-    @functools.cached_property
+    @cached_property
     def summary(self) -> FileSummary:
         """Totals and histograms, for version checksums."""
         summaries = [block.summary for block in self._blocks]
         return sum(summaries[1:], start=summaries[0]) if summaries else FileSummary.of_table(self.table)
 
-    @functools.cached_property
+    @cached_property
     def table(self) -> pa.Table:
         """All files, one per row, with the columns of `LIVE_FILE_SCHEMA` without `stats`."""
         return self.columns(*COLUMNS_WITHOUT_STATS)

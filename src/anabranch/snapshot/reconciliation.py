@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.cached_property import cached_property
 from anabranch.log.file_columns import (
     TOMBSTONE_SCHEMA,
     logical_keys,
@@ -122,7 +122,7 @@ class Tombstones:
         self._load = load
         self._layers = layers
 
-    @functools.cached_property
+    @cached_property
     def table(self) -> pa.Table:
         """One row per logical file, with the columns of `TOMBSTONE_SCHEMA`."""
         if not self._layers:

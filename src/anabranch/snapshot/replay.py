@@ -159,8 +159,13 @@ def _check_paths_live_once(files: LiveFiles, segment: LogSegment, *, table: str)
 
 def advance(store: LogStore, base: TableState, steps: Iterable[CommitFile | CompactedFile]) -> TableState:
     """The state after `steps`, which continue `base`. Raises `CorruptCommitError`, `StorageError`."""
+    return state_after(base, read_actions(store, steps))
+
+
+def state_after(base: TableState, steps: Iterable[tuple[object, Iterable[Action]]]) -> TableState:
+    """The state after the actions of these steps, which continue `base`."""
     replay = Replay(base)
-    for _, actions in read_actions(store, steps):
+    for _, actions in steps:
         replay.begin_commit()
         for action in actions:
             replay.take(action)

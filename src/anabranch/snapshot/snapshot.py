@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from anabranch.cached_property import cached_property
 from anabranch.data_skipping.generated_bounds import generated_partitions
 from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.errors.schema import MalformedSchemaError
@@ -55,11 +55,11 @@ class Snapshot:
     segment: LogSegment
     all_tombstones: Tombstones = dataclasses.field(repr=False)
 
-    @functools.cached_property
+    @cached_property
     def properties(self) -> TableProperties:
         return TableProperties(self.metadata.configuration)
 
-    @functools.cached_property
+    @cached_property
     def schema(self) -> StructType:
         """The schema with logical names. Raises an error of `errors.schema` if it is invalid."""
         schema = parse_schema(self.metadata.schema_string, self.table_root)
@@ -70,27 +70,27 @@ class Snapshot:
                 raise MalformedSchemaError(table=self.table_root, field=name, reason=reason)
         return schema
 
-    @functools.cached_property
+    @cached_property
     def column_mapping_mode(self) -> ColumnMappingMode:
         return ColumnMappingMode(self.properties.column_mapping_mode)
 
-    @functools.cached_property
+    @cached_property
     def partition_columns(self) -> tuple[str, ...]:
         """The logical names of the partition columns."""
         return tuple(self.metadata.partition_columns)
 
-    @functools.cached_property
+    @cached_property
     def physical_partition_columns(self) -> tuple[str, ...]:
         """The names of the partition columns in `partition_values`, in the order of `partition_columns`."""
         physical = {field.name: physical_name(field, self.column_mapping_mode) for field in self.schema.fields}
         return tuple(physical.get(name, name) for name in self.partition_columns)
 
-    @functools.cached_property
+    @cached_property
     def physical_schema(self) -> StructType:
         """The schema with the names that data files and statistics use."""
         return to_physical(self.schema, self.column_mapping_mode)
 
-    @functools.cached_property
+    @cached_property
     def skipping_columns(self) -> SkippingColumns:
         """Partition values and statistics of the files, in the order of `files.table`; parsed column by column."""
         return SkippingColumns(

@@ -17,13 +17,14 @@ from anabranch.errors.log import (
 from anabranch.log.commit_files import read_commit_info
 from anabranch.log.commit_history import HistoryEntry, read_history
 from anabranch.log.listing import CommitFile, list_log
+from anabranch.log.recent_commits import RecentCommits
 from anabranch.log.segment import LogSegment
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import CommitInfo, Metadata, Protocol, SetTransaction
 from anabranch.protocol.features import check_readable
 from anabranch.protocol.log_paths import commit_path
 from anabranch.protocol.properties import TableProperties
-from anabranch.snapshot.replay import TableState, advance, load_newest
+from anabranch.snapshot.replay import TableState, load_newest, state_after
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
 
@@ -39,9 +40,10 @@ class SnapshotCache:
     The newest version seen is kept, and `latest` applies only the commits since.
     """
 
-    def __init__(self, store: LogStore, clock: Clock) -> None:
+    def __init__(self, store: LogStore, clock: Clock, *, recent: RecentCommits | None = None) -> None:
         self._store = store
         self._clock = clock
+        self._recent = RecentCommits() if recent is None else recent
         self._lock = threading.RLock()
         self._newest: Snapshot | None = None
         self._older: OrderedDict[int, Snapshot] = OrderedDict()
@@ -61,10 +63,7 @@ class SnapshotCache:
             if snapshot is None:
                 self._forget()
                 snapshot = self._loaded(upto=None)
-            if cached is not None and snapshot is not cached and snapshot.version > cached.version:
-                self._keep(cached)
-            self._newest = snapshot
-            return snapshot
+            return self._with_newest(snapshot)
 
     def latest_or_none(self) -> Snapshot | None:
         """The newest version, or None where there is no table. Raises the other errors of `latest`."""
@@ -74,6 +73,18 @@ class SnapshotCache:
             with self._lock:
                 self._forget()
             return None
+
+    def after_commit(self, version: int) -> Snapshot:
+        """The snapshot of a version that was just committed. Later commits wait until `latest` is called.
+
+        Raises the errors of `at_version`.
+        """
+        with self._lock:
+            cached = self._newest
+            snapshot = self.latest() if cached is None else self._refreshed(cached, upto=version)
+            if snapshot is None or snapshot.version != version:
+                return self.at_version(version)
+            return self._with_newest(snapshot)
 
     def cached(self) -> Snapshot | None:
         """The newest version seen so far; reads nothing from storage."""
@@ -120,9 +131,16 @@ class SnapshotCache:
         latest = self.latest()
         return read_history(self._store, upto=latest.version, properties=latest.properties, limit=limit)
 
-    def _refreshed(self, cached: Snapshot) -> Snapshot | None:
+    def _with_newest(self, snapshot: Snapshot) -> Snapshot:
+        """Take over `snapshot` as the newest, and keep the one before it."""
+        cached, self._newest = self._newest, snapshot
+        if cached is not None and cached is not snapshot and snapshot.version > cached.version:
+            self._keep(cached)
+        return snapshot
+
+    def _refreshed(self, cached: Snapshot, *, upto: int | None = None) -> Snapshot | None:
         """`cached` or a later version; None where the log does not continue it."""
-        listing = list_log(self._store, first=cached.version, upto=None)
+        listing = list_log(self._store, first=cached.version, upto=upto)
         own = listing.commits[:1] if listing.commits and listing.commits[0].version == cached.version else ()
         if (own[0].file if own else None) != cached.segment.version_file:
             # The file of a version never changes. The table was dropped and created again, or its log cleaned up.
@@ -140,7 +158,7 @@ class SnapshotCache:
             return None
 
     def _advanced(self, base: Snapshot, new: tuple[CommitFile, ...]) -> Snapshot:
-        state = advance(self._store, state_of(base), new)
+        state = state_after(state_of(base), self._recent.read_actions(self._store, new))
         segment = dataclasses.replace(
             base.segment, version=new[-1].version, commits=(*base.segment.commits, *new), version_file=new[-1].file
         )

@@ -17,6 +17,8 @@ from anabranch.storage.log_store import LogStore
 from anabranch.transaction.commit.after_commit import AfterCommit, standard_upkeep
 from anabranch.transaction.commit.commit_context import CommitContext, CommittedVersion, RetryLimits
 from anabranch.transaction.commit.commit_loop import Committed, NothingToCommit, commit_with_retries
+from anabranch.transaction.commit.commit_queue import CommitQueue
+from anabranch.transaction.commit.group_commit import commit_grouped, may_be_grouped
 from anabranch.transaction.conflicts.conflict_context import CanMatch, can_match
 from anabranch.transaction.conflicts.latest_state import latest_state_at
 from anabranch.transaction.proposed_commit import Operation, ProposedCommit
@@ -34,7 +36,8 @@ class DeltaLog:
 
     `random` makes the ids of transactions and the pauses between retries. Outside of tests it is a
     `random.SystemRandom`: two processes that share a seed, as after a fork, would take each other's commits for their
-    own. `after_commit` is the upkeep of the log after each commit; by default, that of `standard_upkeep`. `landed` is
+    own. `queue` has the threads of this process that commit to the same table, also by other objects of this class.
+    `after_commit` is the upkeep of the log after each commit; by default, that of `standard_upkeep`. `landed` is
     called with the version after each commit, and must not raise.
     """
 
@@ -50,10 +53,12 @@ class DeltaLog:
         find_rows: FindRows | None = None,
         bounds: RetryLimits = DEFAULT_BOUNDS,
         snapshots: SnapshotCache | None = None,
+        queue: CommitQueue | None = None,
         landed: Callable[[int], None] | None = None,
     ) -> None:
         self.store = store
-        self.snapshots = snapshots or SnapshotCache(store, clock)
+        queue = queue or CommitQueue()
+        self.snapshots = snapshots or SnapshotCache(store, clock, recent=queue.recent)
         self.compacting = threading.Lock()
         """Held during auto-compaction, so that the threads of one process do not compact the same files at once."""
         self._landed = landed
@@ -68,6 +73,7 @@ class DeltaLog:
             vectors=StoredVectors(store, random),
             engine_info=engine_info,
             bounds=bounds,
+            queue=queue,
         )
 
     @property
@@ -108,15 +114,23 @@ class DeltaLog:
         self, proposal: ProposedCommit, snapshot: Snapshot | None, context: CommitContext
     ) -> CommittedVersion | None:
         begin_phase("commit")
-        committed = commit_with_retries(proposal, read=latest_state_at(snapshot, table=self.root), context=context)
+        writes = True
+        committed: Committed | NothingToCommit
+        if proposal.may_be_grouped and snapshot is not None and may_be_grouped(proposal, snapshot):
+            committed, writes = commit_grouped(proposal, snapshot=snapshot, context=context)
+        else:
+            read = latest_state_at(snapshot, table=self.root)
+            committed = commit_with_retries(proposal, read=read, context=context)
         if isinstance(committed, NothingToCommit):
             return None
-        version = self._committed(committed)
+        version = self._committed(committed, is_shared=not writes)
         if self._landed is not None:
             self._landed(version.version)
         if committed.interrupt is not None:
             committed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} was already committed.")
             raise committed.interrupt
+        if version.is_shared:
+            return version
         try:
             self._after_commit.run(version)
         except KeyboardInterrupt as interrupt:
@@ -124,7 +138,7 @@ class DeltaLog:
             raise
         return version
 
-    def _committed(self, committed: Committed) -> CommittedVersion:
+    def _committed(self, committed: Committed, *, is_shared: bool) -> CommittedVersion:
         return CommittedVersion(
             version=committed.draft.version,
             timestamp_ms=committed.draft.timestamp_ms,
@@ -132,10 +146,7 @@ class DeltaLog:
             attempts=committed.attempts,
             reconciled=tuple(winner.version for winner in committed.latest.winners),
             dropped_bins=committed.dropped,
+            is_shared=is_shared,
             actions=committed.draft.actions,
-            load=self._snapshot_at,
+            load=self.snapshots.after_commit,
         )
-
-    def _snapshot_at(self, version: int) -> Snapshot:
-        latest = self.snapshots.latest()
-        return latest if latest.version == version else self.snapshots.at_version(version)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import msgspec
 from pyroaring import BitMap64
 
+from anabranch.cached_property import cached_property
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import (
     Action,
@@ -108,6 +108,8 @@ class ProposedCommit:
     version: the properties that it sets, and `comment` where it sets the table's. None for a statement that replaces
     the whole description, as REPLACE and RESTORE do."""
 
+    may_be_grouped: bool = False
+    """Whether it may be part of one commit with other appends of this process, as far as its user wants that."""
     statements: tuple[ProposedCommit, ...] = ()
     """For a transaction of several statements: what each of them reads and deletes, for the message of a conflict."""
 

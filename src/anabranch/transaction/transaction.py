@@ -148,6 +148,7 @@ class Transaction:
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
+        may_be_grouped: bool = False,
         statements: Sequence[ProposedCommit] = (),
     ) -> ProposedCommit:
         """The commit that `actions` would make. The commit loop adds `commitInfo`, row ids and timestamps."""
@@ -165,6 +166,7 @@ class Transaction:
             describe_rows=self.describe_rows,
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
+            may_be_grouped=may_be_grouped,
             statements=tuple(statements),
         )
 
@@ -177,6 +179,7 @@ class Transaction:
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
+        may_be_grouped: bool = False,
         statements: Sequence[ProposedCommit] = (),
     ) -> CommittedVersion:
         """Commit `actions` as the next version, after all commits that landed first.
@@ -185,7 +188,8 @@ class Transaction:
         so they can also be hidden after winners that changed other rows of the same files. A file that is removed and
         not named counts as rewritten, and then no winner may have changed it. `conflicts_with` is called for every
         winner; a text that it returns is a conflict. With `edited_properties` the metadata is merged with that of
-        winners, where the changes commute. `statements` are those of which the commit is the net change.
+        winners, where the changes commute. With `may_be_grouped` an append may be part of one commit with others.
+        `statements` are those of which the commit is the net change.
 
         Raises the exceptions of `errors.commits`, among them the conflicts with winners that make this commit wrong.
         After any of them nothing of the commit is in the table, except after `CommitFateUnknownError`.
@@ -197,6 +201,7 @@ class Transaction:
             tags=tags,
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
+            may_be_grouped=may_be_grouped,
             statements=statements,
         )
         committed = self._committed(proposal)

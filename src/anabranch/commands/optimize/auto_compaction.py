@@ -40,7 +40,7 @@ def compact_after(table: TableRef, committed: CommittedVersion | None) -> None:
 
     Raises only an interrupt by the user: the statement is committed, and a failed compaction does not undo it.
     """
-    if committed is None or committed.is_part:
+    if committed is None or committed.is_part or committed.is_shared:
         return
     try:
         if is_enabled(table, committed.snapshot.properties):

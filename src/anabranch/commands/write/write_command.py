@@ -50,6 +50,8 @@ from anabranch.transaction.transaction import Transaction
 
 _METADATA = re.compile(r"(?<![\w`'.\"])`?_metadata`?\s*\.", re.IGNORECASE)
 FIRST = Attempt()
+GROUP_SETTING = "spark.anabranch.groupCommit"
+"""Whether appends of one process that wait for one another may land as one commit; not by default."""
 Rows = DataFrame | Callable[[], DataFrame]
 """The rows to write, or a function that makes them for each execution, so that each may read newer versions."""
 
@@ -168,6 +170,7 @@ def _write_once(
         deleted_rows=replaced.deleted_rows,
         metrics={**metrics, **attempt.metrics()},
         tags={**write_tags(table, options, snapshot), **attempt.tags()},
+        may_be_grouped=options.mode is SaveMode.APPEND and table.session.flag(GROUP_SETTING, default=False),
     )
 
 

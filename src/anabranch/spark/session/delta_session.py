@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.progress.progress_events import current
+from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.spark.gateway.callback_threads import is_in_callback
 from anabranch.spark.gateway.jvm_classes import split_map
@@ -35,8 +36,10 @@ from anabranch.storage.external_files import (
     parse_allowed_prefixes,
 )
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
+from anabranch.storage.local.directory_lock import DirectoryLock
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening.store_opening import open_store
+from anabranch.transaction.commit.commit_queue import CommitQueue
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.multi_statement.open_transaction import OpenTransaction
 
@@ -62,6 +65,10 @@ _thread = _Thread()
 _sessions: weakref.WeakValueDictionary[str, DeltaSession] = weakref.WeakValueDictionary()
 """The objects in use, by the identity of the session."""
 _recent: OrderedDict[str, DeltaSession] = OrderedDict()
+_queues: weakref.WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...]], CommitQueue] = (
+    weakref.WeakValueDictionary()
+)
+"""By root and file-system options: the writers of a table, of all sessions of this process."""
 _lock = threading.Lock()
 
 
@@ -302,6 +309,7 @@ class DeltaSession:
             clock=self.clock,
             random=self.random,
             find_rows=find_rows,
+            queue=_queue_of(root, options),
             landed=lambda version: self._note_commit(root, version),
         )
 
@@ -333,6 +341,17 @@ def _open_root(spark: SparkSession, root: str, options: Mapping[str, str] | None
         SESSION_RULES.check_path(spark, root, options)
     hadoop = HadoopSession(gateway=spark.sparkContext._gateway, configuration=_hadoop_configuration(spark))
     return open_store(root, options, hadoop=hadoop)
+
+
+def _queue_of(root: str, options: Mapping[str, str]) -> CommitQueue:
+    key = root, tuple(sorted(options.items()))
+    with _lock:
+        queue = _queues.get(key)
+        if queue is None:
+            is_local = root.startswith("/")
+            processes = DirectoryLock(f"{root.rstrip('/')}/{LOG_DIRECTORY}") if is_local else None
+            queue = _queues[key] = CommitQueue(processes=processes)
+        return queue
 
 
 def _hadoop_configuration(spark: SparkSession) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
-from functools import cached_property
 
+from anabranch.cached_property import cached_property
 from anabranch.clock import Clock
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
+from anabranch.transaction.commit.commit_queue import CommitQueue
 from anabranch.transaction.conflicts.conflict_context import CanMatch
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.rows.deletion_vector_actions import Vectors
@@ -43,6 +44,7 @@ class CommitContext:
     can_match: CanMatch
     engine_info: str
     vectors: Vectors
+    queue: CommitQueue
     bounds: RetryLimits = RetryLimits()
     find_rows: FindRows | None = None
 
@@ -76,6 +78,8 @@ class CommittedVersion:
     """Versions that were committed between the one read and this one."""
     dropped_bins: tuple[Bin, ...] = ()
     """For a commit that changes no row: the bins that winners made impossible. Another commit may rewrite them."""
+    is_shared: bool = False
+    """Whether it is the commit of another statement, too, which does what follows a commit."""
     is_part: bool = False
     """Whether it is only the result of one statement of a larger transaction, and in no log."""
     actions: tuple[Action, ...] = dataclasses.field(repr=False)

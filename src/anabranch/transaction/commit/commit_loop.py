@@ -6,7 +6,6 @@ import dataclasses
 import logging
 
 from anabranch.errors.commits import ConcurrentWriteException, ConflictReason
-from anabranch.log.commit_files import read_commits
 from anabranch.progress.progress_events import note
 from anabranch.transaction.commit.commit_context import CommitContext
 from anabranch.transaction.commit.commit_draft import CommitDraft, draft_commit
@@ -54,14 +53,35 @@ def commit_with_retries(
     Raises the exceptions of `errors.commits`, `UnsupportedFeatureError`, `CorruptCommitError` and `StorageError`.
     After any of them except `CommitFateUnknownError` nothing of the proposal is in the log.
     """
+    with context.queue.turn() as has_waited:
+        return commit_in_turn(proposal, read=read, context=context, has_waited=has_waited)
+
+
+def commit_in_turn(
+    proposal: ProposedCommit, *, read: LatestState, context: CommitContext, has_waited: bool
+) -> Committed | NothingToCommit:
+    """As `commit_with_retries`, in a turn for which the process may have waited for another one."""
+    others_committed = has_waited or context.queue.newest_version > read.version
+    winners = _winners_since(read, context) if others_committed else []
     latest, ours = read, drop_redundant_actions(proposal, read)
     begun_ms = context.clock.elapsed_ms()
+    no_matches = set[tuple[object, ...]]()
     for attempt in range(1, context.bounds.attempts_max + 1):
+        if winners:
+            latest = latest.after(winners)
+            note(
+                f"{latest.winners[-1].operation} landed version {latest.version} first; this commit is rebased over it"
+            )
+            ours = _rebased(proposal, read, latest, context, no_matches)
+            if proposal.bins and not ours.bins:
+                return NothingToCommit(dropped=proposal.bins)
+            check_files_exist(ours, latest, context.store)
         timer = PutTimer.start(context.clock)
         check_latest_exists(read, latest, context.store)
         draft = draft_commit(ours, latest, now_ms=context.clock.now_ms(), engine_info=context.engine_info)
         outcome = put_until_resolved(draft, context)
         if outcome.theirs is None:
+            context.queue.note_version(draft.version)
             interrupt = check_commit_is_visible(draft, timer, read=read, latest=latest, context=context)
             _log_commit(draft, latest, attempts=attempt, elapsed_ms=context.clock.elapsed_ms() - begun_ms)
             return Committed(
@@ -73,17 +93,16 @@ def commit_with_retries(
             )
         _raise_interrupt(outcome, draft)
         context.wait_after_lost_attempt(attempt)
-        latest = latest.after(_winners(outcome, context))
-        note(f"{latest.winners[-1].operation} landed version {latest.version} first; this commit is rebased over it")
-        ours = _rebased(proposal, read, latest, context)
-        if proposal.bins and not ours.bins:
-            return NothingToCommit(dropped=proposal.bins)
-        check_files_exist(ours, latest, context.store)
-    raise _too_many_winners(proposal, latest, context)
+        winners = _winners(outcome, context)
+    raise _too_many_winners(proposal, latest.after(winners), context)
 
 
 def _rebased(
-    proposal: ProposedCommit, read: LatestState, latest: LatestState, context: CommitContext
+    proposal: ProposedCommit,
+    read: LatestState,
+    latest: LatestState,
+    context: CommitContext,
+    no_matches: set[tuple[object, ...]],
 ) -> ProposedCommit:
     """The original proposal, rebased over all winners at once. Raises the conflict, where there is one."""
     deadline_ms = context.clock.now_ms() + context.bounds.checks_ms_max
@@ -95,6 +114,7 @@ def _rebased(
         vectors=context.vectors,
         time_is_up=lambda: context.clock.now_ms() > deadline_ms,
         find_rows=context.find_rows,
+        no_matches=no_matches,
     )
     outcome = rebase(conflict_context)
     if isinstance(outcome, Conflict):
@@ -106,11 +126,19 @@ def _rebased(
     return outcome
 
 
+def _winners_since(read: LatestState, context: CommitContext) -> list[Winner]:
+    """The commits that landed while we waited for our turn: the version after `read` would be tried in vain."""
+    check_latest_exists(read, read, context.store)
+    return [Winner(commit=commit) for commit in context.queue.recent.read_commits(context.store, after=read.version)]
+
+
 def _winners(outcome: CommitOutcome, context: CommitContext) -> list[Winner]:
     """The commit that has our version, and those after it. A listing that lags only costs another attempt."""
     assert outcome.theirs is not None
-    later = read_commits(context.store, after=outcome.theirs.version)
-    return [Winner(commit=commit) for commit in (outcome.theirs, *later)]
+    later = context.queue.recent.read_commits(context.store, after=outcome.theirs.version)
+    winners = [Winner(commit=commit) for commit in (outcome.theirs, *later)]
+    context.queue.note_version(winners[-1].version)
+    return winners
 
 
 def _log_commit(draft: CommitDraft, latest: LatestState, *, attempts: int, elapsed_ms: int) -> None:

@@ -77,7 +77,7 @@ def conflicting_statement(context: ConflictContext) -> str | None:
     if not context.ours.statements or description_conflict(context) is not None:
         return None
     for number, statement in enumerate(context.ours.statements, start=1):
-        if _has_data_conflict(dataclasses.replace(context, ours=statement)):
+        if _has_data_conflict(dataclasses.replace(context, ours=statement, no_matches=set())):
             return f"statement {number} of the transaction, {statement.operation.name}"
     return "a query of the transaction"
 

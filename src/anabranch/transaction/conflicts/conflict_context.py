@@ -38,6 +38,8 @@ class ConflictContext:
     vectors: Vectors
     time_is_up: Callable[[], bool]
     """Whether the conflict checks have taken longer than `RetryLimits.checks_ms_max`."""
+    no_matches: set[tuple[object, ...]] = dataclasses.field(default_factory=set)
+    """New rows that scans of ours do not select, from earlier attempts: a condition is evaluated once for a row."""
     find_rows: FindRows | None = None
     """Finds rows that a commit moved without recording their new positions; None where that is not possible."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.cached_property import cached_property
 from anabranch.log.file_columns import adds_of_table, vector_ids
 from anabranch.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
 from anabranch.protocol.properties import TableProperties
@@ -182,26 +182,29 @@ class LatestState:
 
     def after(self, winners: Sequence[Winner]) -> LatestState:
         """The state after these commits, which must follow it in the log."""
-        latest = self
+        if not winners:
+            return self
+        added, removed = dict(self.added), set(self.removed)
+        protocol, metadata, high_water_mark = self.protocol, self.metadata, self.row_id_high_water_mark
         for winner in winners:
-            latest = latest._after(winner)
-        return latest
-
-    def _after(self, winner: Winner) -> LatestState:
-        removed = {remove.key for remove in winner.removes}
-        added = {add.key: add for add in winner.adds}
-        kept = {key: add for key, add in self.added.items() if key not in removed}
-        row_ids = winner.domain_metadata.get(ROW_TRACKING_DOMAIN)
+            for remove in winner.removes:
+                added.pop(remove.key, None)
+            removed.update(remove.key for remove in winner.removes)
+            added.update((add.key, add) for add in winner.adds)
+            removed.difference_update(add.key for add in winner.adds)
+            protocol, metadata = winner.protocol or protocol, winner.metadata or metadata
+            row_ids = winner.domain_metadata.get(ROW_TRACKING_DOMAIN)
+            high_water_mark = max(high_water_mark, high_water_mark_of(row_ids, table=self.table))
         return dataclasses.replace(
             self,
-            winners=(*self.winners, winner),
-            protocol=winner.protocol or self.protocol,
-            metadata=winner.metadata or self.metadata,
-            row_id_high_water_mark=max(self.row_id_high_water_mark, high_water_mark_of(row_ids, table=self.table)),
-            timestamp_ms=winner.commit.timestamp_ms,
-            modified_ms=winner.commit.modified_ms,
-            added=kept | added,
-            removed=(self.removed | removed) - added.keys(),
+            winners=(*self.winners, *winners),
+            protocol=protocol,
+            metadata=metadata,
+            row_id_high_water_mark=high_water_mark,
+            timestamp_ms=winners[-1].commit.timestamp_ms,
+            modified_ms=winners[-1].commit.modified_ms,
+            added=added,
+            removed=frozenset(removed),
         )
 
 

@@ -90,10 +90,11 @@ def added_rows_conflict(context: ConflictContext, traced: TracedRows) -> Conflic
     if not new or context.read.base is None:
         return ()
     ignored: dict[int, Winner] = {}
-    for scan in context.ours.reads.scans:
-        matching = context.can_match(context.read.base, scan.predicate, [rows.first_file for rows in new])
+    for number, scan in enumerate(context.ours.reads.scans):
+        unchecked = [rows for rows in new if (number, *rows.identity) not in context.no_matches]
+        matching = context.can_match(context.read.base, scan.predicate, [rows.first_file for rows in unchecked])
         suspects: list[NewRows] = []
-        for rows in itertools.compress(new, matching):
+        for rows in itertools.compress(unchecked, matching):
             if may_serialize_before(context, rows.origin) and not breaks_serial_order(context, rows.origin):
                 ignored[rows.origin.version] = rows.origin
             else:
@@ -101,6 +102,9 @@ def added_rows_conflict(context: ConflictContext, traced: TracedRows) -> Conflic
         conflict = _matching_rows_conflict(context, scan, suspects)
         if conflict is not None:
             return conflict
+        # Rows that ours is ordered before are checked again: a later winner may have read them.
+        cleared = (rows for rows in unchecked if rows.origin.version not in ignored)
+        context.no_matches.update((number, *rows.identity) for rows in cleared)
     return tuple(ignored.values())
 
 

@@ -28,6 +28,12 @@ class NewRows:
     positions: BitMap64 | None
     """Their positions in `file`; None for all its visible rows."""
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for the same rows, in the same files."""
+        positions = None if self.positions is None else self.positions.serialize()
+        return self.origin.version, self.first_file.path, self.file.key, positions
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TracedFile:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property
 
+from anabranch.cached_property import cached_property
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import (
     AddCDCFile,
