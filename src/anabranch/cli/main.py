@@ -8,6 +8,7 @@ Modules are imported when their command runs, so that `--help` and `history` ans
 from __future__ import annotations
 
 import enum
+import inspect
 import sys
 from typing import Annotated
 
@@ -362,6 +363,11 @@ app.command(
         "serve --check --connect 15002",
     ),
 )(serve)
+
+for _command in app.registered_commands:
+    # typer would keep the line breaks of a docstring, which are none of the reader's terminal.
+    _paragraphs = (inspect.getdoc(_command.callback) or "").split("\n\n")
+    _command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _paragraphs)
 
 
 def run() -> None:
