@@ -71,7 +71,7 @@ test-long: $(VENV)/spark.jsa java ## What is long by nature: many processes, ser
 test-lowest: $(LOWEST_VENV)/.ready java ## With the lowest version of each package that pyproject.toml accepts: all without Spark, and 200 with it
 	$(LOWEST_VENV)/bin/python -m pytest -q -m "not spark and not long" $(NOT_LOWEST) $(PYTEST_ARGS)
 	$(LOWEST_VENV)/bin/python -m pytest -q -m "spark and not long" $(LOWEST_SPARK_TESTS) $(NOT_LOWEST) $(PYTEST_ARGS)
-	ANABRANCH_TEST_CONNECT=own $(LOWEST_VENV)/bin/python -m pytest -q -m "spark and not long" $(LOWEST_CONNECT_TESTS) $(PYTEST_ARGS)
+	ANABRANCH_TEST_CONNECT=own $(LOWEST_VENV)/bin/python -m pytest -q -m "spark and not long" $(LOWEST_CONNECT_TESTS) $(NOT_LOWEST) $(PYTEST_ARGS)
 
 wheel: $(PUBLISH_VENV)/.ready ## Wheel and source archive in dist/, the same bytes from the same commit
 	rm -rf dist

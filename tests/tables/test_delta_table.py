@@ -23,6 +23,7 @@ from anabranch.errors.tables import (
     TableAlreadyExistsError,
 )
 from anabranch.tables import DeltaTable, IdentityGenerator
+from session_kinds import classic
 
 pytestmark = pytest.mark.spark
 
@@ -166,6 +167,7 @@ def test_columns_of_a_frame(delta: SparkSession, path: str) -> None:
     assert [row.id for row in table.toDF().collect()] == [2]
 
 
+@classic  # a client shows the columns alone
 def test_a_notebook_shows_version_and_columns(delta: SparkSession, path: str) -> None:
     table = (
         DeltaTable.create(delta)
