@@ -188,7 +188,7 @@ def test_a_notebook_shows_version_and_columns(delta: SparkSession, path: str) ->
 def test_a_notebook_shows_why_a_table_is_gone(delta: SparkSession, path: str) -> None:
     table = DeltaTable.create(delta).location(path).addColumn("id", "INT").execute()
     shutil.rmtree(path)
-    assert "DELTA_MISSING_DELTA_TABLE" in table._repr_html_()
+    assert "is not a Delta table" in table._repr_html_()
     assert repr(table) == f"DeltaTable(delta.`{path}`)"
 
 
