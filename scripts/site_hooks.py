@@ -59,6 +59,7 @@ API_PAGES = {
 
 DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LABEL = re.compile(r'[\[({|"]+([^\[\](){}|"]+)[\])}|"]+|:\s*(.+)$', re.MULTILINE)
+TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 LINK = re.compile(r"(?<=\]\()([^)#:\s]+)((?:#[^)\s]*)?)(?=\))")
 FENCE = re.compile(r"^(\s*)```.*?^\1```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".md": "markdown", ".py": "python", ".java": "java", ".toml": "toml", ".sh": "bash", ".yml": "yaml"}
@@ -93,7 +94,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
-    """Give the dialog of the search its name, which the theme forgets: screen readers say it."""
+    """Add what keyboards and screen readers need, and the theme forgets: tables that scroll, the name of the search."""
+    output = TABLE.sub(
+        lambda table: table[0] if "<a " in table[0] else table[0].replace(">", ' tabindex="0">', 1), output
+    )
     return output.replace(
         'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
     )

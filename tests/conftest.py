@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import uuid
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,7 +154,11 @@ def connect_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkS
     builder = SparkSession.builder.remote("local[2]")
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     builder = builder.config("spark.sql.session.timeZone", "UTC")
-    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+    builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    with warnings.catch_warnings():
+        # The server starts with them all; the client then sets them again, and is refused those of Spark itself.
+        warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
+        session = builder.getOrCreate()
     yield session
     session.stop()
 

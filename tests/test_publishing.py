@@ -76,3 +76,21 @@ def test_the_workflows_test_what_the_package_says_it_supports() -> None:
     assert re.findall(r'"(4\.\d+)"', job.split("spark:")[1].split("\n")[0]) == [
         release.rpartition(".")[0] for release in releases[1].split()
     ]
+
+
+def test_the_workflows_agree_with_one_another_and_with_the_makefile() -> None:
+    """Each action has one version, and each target of `make` exists."""
+    workflows = [path.read_text("utf-8") for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))]
+    versions: dict[str, set[str]] = {}
+    for action, version in re.findall(r"uses: (\S+)@(\S+)", "\n".join(workflows)):
+        versions.setdefault(action, set()).add(version)
+    assert {action: pinned for action, pinned in versions.items() if len(pinned) > 1} == {}
+    phony = re.search(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)
+    nightly = re.search(r"        target:\n((?:          - .+\n)+)", "\n".join(workflows))
+    assert phony is not None
+    assert nightly is not None
+    commands = [line.removeprefix("          - ") for line in nightly[1].splitlines()]
+    commands += re.findall(r"\bmake ([a-z][^&$\n]*)", "\n".join(re.findall(r"- run: (.+)", "\n".join(workflows))))
+    targets = {word for command in commands for word in re.sub(r'"[^"]*"|#.*', "", command).split() if "=" not in word}
+    assert {"site", "test-lowest", "sbom", "prove"} <= targets
+    assert targets <= set(phony[1].split())

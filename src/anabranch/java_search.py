@@ -35,7 +35,7 @@ def java_problem(pyspark_version: str = "") -> str | None:
     # As Spark does: what JAVA_HOME names is started, and where it is not set the first `java` of the path.
     java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
     if java is None:
-        return f"JAVA_HOME is {home}, which has no bin/java" if home else "no java was found"
+        return _without_java_home(home) if home else "no java was found"
     version = _version(java)
     if version is None:
         return f"{java} does not say its version"
@@ -45,6 +45,14 @@ def java_problem(pyspark_version: str = "") -> str | None:
     if version >= JAVA_BEFORE.get(release, sys.maxsize):
         return f"{java} is version {version}, too new for PySpark {release}, which runs on Java 17 and 21"
     return None
+
+
+def _without_java_home(home: str) -> str:
+    """The clause about a JAVA_HOME without Java, with the way out where the path has one that Spark runs on."""
+    java = shutil.which("java")
+    version = _version(java) if java else None
+    way_out = f" (unset JAVA_HOME to use {java}, version {version})" if version and version >= JAVA_MIN else ""
+    return f"JAVA_HOME is {home}, which has no bin/java{way_out}"
 
 
 def _version(java: str) -> int | None:

@@ -46,7 +46,7 @@ def test_text(facts: dict[str, object], text: str) -> None:
 
 def console() -> tuple[Console, io.StringIO]:
     out = io.StringIO()
-    return Console(file=out, force_terminal=True, width=60, color_system=None, markup=False, highlight=False), out
+    return Console(file=out, force_terminal=True, width=80, color_system=None, markup=False, highlight=False), out
 
 
 def test_a_terminal_has_one_line_that_goes() -> None:

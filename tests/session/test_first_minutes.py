@@ -55,10 +55,19 @@ def test_versions_of_java(
     assert java_problem(pyspark_version) == (clause and f"{home}/bin/java {clause}")
 
 
-def test_a_java_home_without_java_is_named_though_the_path_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("version", "way_out"), [("21.0.2", " (unset JAVA_HOME to use {java}, version 21)"), ("11.0.2", ""), (None, "")]
+)
+def test_a_java_home_without_java_is_named_though_the_path_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None, way_out: str
+) -> None:
     """Spark starts what JAVA_HOME names, and nothing else."""
+    if version:
+        java_folder(tmp_path, version=version, with_release=True)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    assert java_problem() == "JAVA_HOME is /nowhere, which has no bin/java"
+    way_out = way_out.format(java=tmp_path / "bin" / "java")
+    assert java_problem() == f"JAVA_HOME is /nowhere, which has no bin/java{way_out}"
     with pytest.raises(JavaMissingError, match="set JAVA_HOME to its folder"):
         _start_in_a_new_process(monkeypatch)
 

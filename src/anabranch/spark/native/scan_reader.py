@@ -116,7 +116,8 @@ def without_hidden_rows(
     It is a broadcast join, for scans that are not columnar. Such a scan copies constants of the file into every row, so
     a vector cannot be one of them.
     """
-    chunks = spark.createDataFrame(chunk_table(vectors).rename_columns(HIDDEN_TABLE_COLUMNS))
+    # A list: pyarrow 17 takes no tuple.
+    chunks = spark.createDataFrame(chunk_table(vectors).rename_columns(list(HIDDEN_TABLE_COLUMNS)))
     chunk_file, chunk, words = (chunks[name] for name in HIDDEN_TABLE_COLUMNS)
     on = (file_id == chunk_file) & (F.shiftright(row_index, CHUNK_BITS).cast("int") == chunk)
     word = F.get(words, F.shiftright(_within_chunk(row_index), _LONG_BITS))
