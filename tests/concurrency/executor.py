@@ -74,6 +74,7 @@ class Running:
     def commit(self) -> CommittedVersion | ForeignCommit | None:
         """None where nothing was to be written. Raises the conflicts."""
         if not self.actions:
+            self.transaction.end_without_commit()
             return None
         if self.foreign is not None:
             return self.foreign.put()

@@ -92,6 +92,7 @@ class PlayedTable:
     """What files keep of the ids of their rows."""
     versions: dict[int, Version] = dataclasses.field(default_factory=dict)
     """Those that were looked at."""
+    random: random.Random = dataclasses.field(default_factory=lambda: random.Random(1))
 
     @classmethod
     def created(cls, files: Sequence[Sequence[Row]], *, level: str, manner: Manner = AS_USUAL) -> PlayedTable:
@@ -127,6 +128,16 @@ class PlayedTable:
             adds = read.files.to_actions()
             version = self.versions[read.version] = Version(snapshot=read, adds=adds, hidden=self.hidden(adds))
         return version
+
+    def rows(self, snapshot: Snapshot) -> list[Row]:
+        """The rows of a version."""
+        read = self.version(snapshot)
+        return [
+            row
+            for add, hidden in zip(read.adds, read.hidden, strict=True)
+            for position, row in enumerate(self.data[add.path])
+            if position not in hidden
+        ]
 
     def hidden(self, adds: Sequence[AddFile]) -> list[BitMap64]:
         return StoredVectors(self.store, random.Random(0)).hidden(adds)

@@ -25,6 +25,7 @@ from concurrency.describing import (
 from concurrency.histories import LEVELS, History
 from concurrency.merging import MATCHED, Merge, MergeSelect
 from concurrency.played_table import Manner
+from concurrency.several_statements import Query, RollBackTo, Savepoint, SeveralStatements, Step
 from concurrency.statements import (
     Backfill,
     Delete,
@@ -220,6 +221,45 @@ WITHOUT_VECTORS = Mix(
     },
     vectors=False,
 )
+PARTS = {
+    "insert": 10,
+    "delete": 12,
+    "update": 14,
+    "guarded": 3,
+    "insert select": 4,
+    "insert join": 2,
+    "insert absent": 4,
+    "merge": 10,
+    "merge select": 3,
+    "rewriting": 2,
+    "replace where": 2,
+    "truncate": 1,
+    "overwrite": 1,
+    "query": 10,
+}
+"""The statements of transactions of several, each with its weight."""
+TRANSACTIONS = Mix(
+    kinds={
+        "transaction": 24,
+        "insert": 8,
+        "delete": 6,
+        "update": 6,
+        "merge": 4,
+        "optimize": 5,
+        "zorder": 2,
+        "purge": 2,
+        "foreign": 2,
+        "engine": 2,
+        "restore": 1,
+    },
+    statements_max=4,
+)
+TRANSACTIONS_WITHOUT_VECTORS = dataclasses.replace(TRANSACTIONS, vectors=False)
+TRANSACTIONS_AND_APPENDS = Mix(
+    kinds={"transaction": 10, "insert": 10, "delete": 3, "insert select": 3},
+    levels=("WriteSerializable",),
+    statements_max=4,
+)
 SHARES = {
     "everything": (EVERYTHING, 20),
     "RESTORE and other engines": (RESTORES_AND_ENGINES, 10),
@@ -236,19 +276,24 @@ SHARES = {
     "numbered rows": (NUMBERED_ROWS, 2),
     "inserts of own rows": (INSERTS_OF_OWN_ROWS, 7),
     "merges of own rows": (MERGES_OF_OWN_ROWS, 6),
+    "transactions": (TRANSACTIONS, 5),
+    "transactions without vectors": (TRANSACTIONS_WITHOUT_VECTORS, 2),
+    "transactions and appends": (TRANSACTIONS_AND_APPENDS, 2),
 }
-"""Of a hundred histories, how many are of which mix."""
+"""How many histories are of which mix, for a hundred of those in which every statement is a commit."""
 
 
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
     """The history of a seed, always the same."""
     count = rng.randint(2, mix.statements_max)
     opening = [_statement_of(rng, mix, rng.choice(mix.opens))] if mix.opens else []
+    level = rng.choice(mix.levels)
+    statements = [random_statement(rng, mix) for _ in range(count)]
     history = History(
-        level=rng.choice(mix.levels),
+        level=level,
         files=(),
-        statements=(*opening, *(random_statement(rng, mix) for _ in range(count))),
-        schedule=_schedule(rng, count, opening=len(opening)),
+        statements=(*opening, *statements),
+        schedule=_schedule(rng, statements, opening=len(opening)),
         manner=_manner(rng, mix),
     )
     return history.with_files(
@@ -272,8 +317,12 @@ def _manner(rng: random.Random, mix: Mix) -> Manner:
 
 
 def random_statement(rng: random.Random, mix: Mix = EVERYTHING) -> Statement:
-    (kind,) = rng.choices(list(mix.kinds), list(mix.kinds.values()))
-    return _statement_of(rng, mix, kind)
+    return _statement_of(rng, mix, _chosen_kind(rng, mix.kinds))
+
+
+def _chosen_kind(rng: random.Random, kinds: Mapping[str, int]) -> str:
+    (kind,) = rng.choices(list(kinds), list(kinds.values()))
+    return kind
 
 
 def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
@@ -325,6 +374,10 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
             return set_property(ROW_TRACKING, "true")
         case "replace":
             return Replace(rng.choice([("k", "v", "a"), ("k", "v"), ("k", "v", "b")]), (_row(rng),))
+        case "transaction":
+            return _several_statements(rng, mix)
+        case "query":
+            return Query(_where(rng))
         case "numbered":
             return Numbered((_row(rng),), number=rng.randint(1, 3))
         case "engine":
@@ -405,7 +458,21 @@ def _change(rng: random.Random) -> Change:
     return Change(rng.choice("kvv"), rng.randrange(KEYS), rng.random() < 0.3)
 
 
-def _schedule(rng: random.Random, count: int, *, opening: int) -> tuple[int, ...]:
-    order = [opening + number for number in range(count) for _ in range(2)]
+def _several_statements(rng: random.Random, mix: Mix) -> SeveralStatements:
+    """Two to five statements; in some, a part is undone."""
+    steps: list[Step] = [_statement_of(rng, mix, _chosen_kind(rng, PARTS)) for _ in range(rng.randint(2, 5))]
+    if rng.random() < 0.2:
+        first = rng.randint(0, len(steps) - 1)
+        steps.insert(rng.randint(first + 1, len(steps)), RollBackTo("s"))
+        steps.insert(first, Savepoint("s"))
+    return SeveralStatements(tuple(steps), rolls_back=rng.random() < 0.05, is_run_again=rng.random() < 0.3)
+
+
+def _schedule(rng: random.Random, statements: Sequence[Statement], *, opening: int) -> tuple[int, ...]:
+    order = [
+        opening + number
+        for number, statement in enumerate(statements)
+        for _ in range(rng.randint(2, len(statement.steps)) if isinstance(statement, SeveralStatements) else 2)
+    ]
     rng.shuffle(order)
     return (*(number for number in range(opening) for _ in range(2)), *order)
