@@ -45,6 +45,22 @@ from concurrency.statements import (
 )
 
 KEYS, VALUES = 4, 4
+PARTS: Mapping[str, int] = {
+    "insert": 10,
+    "delete": 12,
+    "update": 14,
+    "guarded": 3,
+    "insert select": 4,
+    "insert join": 2,
+    "insert absent": 4,
+    "merge": 10,
+    "merge select": 3,
+    "rewriting": 2,
+    "replace where": 2,
+    "truncate": 1,
+    "overwrite": 1,
+    "query": 10,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,6 +80,8 @@ class Mix:
     """Whether it has an identity column."""
     names_rows: float = 0.9
     """How often scans name the rows that satisfied them."""
+    parts: Mapping[str, int] = dataclasses.field(default_factory=lambda: PARTS)
+    """Statements of transactions of several, each with its weight."""
 
 
 EVERYTHING = Mix(
@@ -221,23 +239,6 @@ WITHOUT_VECTORS = Mix(
     },
     vectors=False,
 )
-PARTS = {
-    "insert": 10,
-    "delete": 12,
-    "update": 14,
-    "guarded": 3,
-    "insert select": 4,
-    "insert join": 2,
-    "insert absent": 4,
-    "merge": 10,
-    "merge select": 3,
-    "rewriting": 2,
-    "replace where": 2,
-    "truncate": 1,
-    "overwrite": 1,
-    "query": 10,
-}
-"""The statements of transactions of several, each with its weight."""
 TRANSACTIONS = Mix(
     kinds={
         "transaction": 24,
@@ -259,6 +260,11 @@ TRANSACTIONS_AND_APPENDS = Mix(
     kinds={"transaction": 10, "insert": 10, "delete": 3, "insert select": 3},
     levels=("WriteSerializable",),
     statements_max=4,
+)
+TRANSACTIONS_ON_FEW_FILES = Mix(
+    kinds={"transaction": 10, "delete": 6, "optimize": 2},
+    parts={"delete": 10, "guarded": 8, "merge": 10, "rewriting": 3, "replace where": 3},
+    statements_max=3,
 )
 SHARES = {
     "everything": (EVERYTHING, 20),
@@ -460,7 +466,7 @@ def _change(rng: random.Random) -> Change:
 
 def _several_statements(rng: random.Random, mix: Mix) -> SeveralStatements:
     """Two to five statements; in some, a part is undone."""
-    steps: list[Step] = [_statement_of(rng, mix, _chosen_kind(rng, PARTS)) for _ in range(rng.randint(2, 5))]
+    steps: list[Step] = [_statement_of(rng, mix, _chosen_kind(rng, mix.parts)) for _ in range(rng.randint(2, 5))]
     if rng.random() < 0.2:
         first = rng.randint(0, len(steps) - 1)
         steps.insert(rng.randint(first + 1, len(steps)), RollBackTo("s"))
