@@ -62,6 +62,8 @@ class Manner:
     """Whether the table has names for its columns, so that statements on its description may change them."""
     numbers_rows: bool = False
     """Whether `v` is an identity column. For tables whose description changes at times, and whose files have bounds."""
+    partitioned: bool = False
+    """Whether the table is partitioned by `k`."""
     finds_rows: bool = False
     """Whether rows that were moved without word of where to can be found by their values."""
 
@@ -103,7 +105,7 @@ class PlayedTable:
         find_rows = finding(store, data, kept) if manner.finds_rows else None
         table = DeltaLog(store, clock, random.Random(0), after_commit=AfterCommit(), find_rows=find_rows)
         played = cls(store=store, clock=clock, table=table, manner=manner, data=data, kept=kept)
-        adds: tuple[Action, ...] = tuple(played.write(rows) for rows in files if rows)
+        adds: tuple[Action, ...] = tuple(add for rows in files for add in played.write_files(rows))
         if manner.tracks_rows:
             adds = with_row_ids(adds, after=NO_ROW_IDS, version=0, table=store.root)
         store.put(commit_path(0), _description(level, manner) + b"\n" + encode_actions(adds))
@@ -142,6 +144,17 @@ class PlayedTable:
     def hidden(self, adds: Sequence[AddFile]) -> list[BitMap64]:
         return StoredVectors(self.store, random.Random(0)).hidden(adds)
 
+    def write_files(self, rows: Sequence[Row], *, kept: Sequence[KeptId | None] = ()) -> list[AddFile]:
+        """These rows as a new data file, or as one in each of their partitions."""
+        ids = kept or [None] * len(rows)
+        in_files: dict[int | None, list[int]] = {}
+        for number, row in enumerate(rows):
+            in_files.setdefault(row.k if self.manner.partitioned else None, []).append(number)
+        return [
+            self.write([rows[number] for number in numbers], kept=[ids[number] for number in numbers])
+            for numbers in in_files.values()
+        ]
+
     def write(
         self,
         rows: Sequence[Row],
@@ -159,7 +172,7 @@ class PlayedTable:
             self.kept[path] = tuple(kept)
         return AddFile(
             path=path,
-            partition_values={},
+            partition_values={"k": str(rows[0].k)} if self.manner.partitioned else {},
             size=100 * len(rows),
             modification_time=NOW_MS,
             data_change=data_change,
@@ -170,7 +183,8 @@ class PlayedTable:
         statistics: dict[str, object] = {"numRecords": len(rows), "tightBounds": True}
         if self.manner.statistics == "bounds":
             columns = {
-                name: [value for row in rows if (value := getattr(row, name)) is not None] for name in Row._fields
+                name: [value for row in rows if (value := getattr(row, name)) is not None]
+                for name in (["v"] if self.manner.partitioned else Row._fields)
             }
             statistics["minValues"] = {name: min(values) for name, values in columns.items() if values}
             statistics["maxValues"] = {name: max(values) for name, values in columns.items() if values}
@@ -236,6 +250,7 @@ def _description(level: str, manner: Manner) -> bytes:
     schema, properties = (NAMED_SCHEMA, NAMES) if manner.describes else (SCHEMA, {})
     if manner.numbers_rows:
         schema = _numbered(schema)
+    described = metadata(schema, properties=properties, partition_by=["k"] if manner.partitioned else ())
     info = CommitInfo(
         timestamp=NOW_MS,
         operation="CREATE TABLE AS SELECT",
@@ -245,6 +260,4 @@ def _description(level: str, manner: Manner) -> bytes:
         engine_info="the played table",
         txn_id="created",
     )
-    return encode_actions(
-        [info, features(*names), with_properties(metadata(schema, properties=properties), isolationLevel=level)]
-    )
+    return encode_actions([info, features(*names), with_properties(described, isolationLevel=level)])

@@ -72,6 +72,7 @@ class Mix:
     levels: Sequence[str] = LEVELS
     statements_max: int = 5
     vectors: bool = True
+    partitioned: bool = False
     opens: Sequence[str] = ()
     """One statement of these kinds is committed before the others begin."""
     describes: bool = False
@@ -256,6 +257,7 @@ TRANSACTIONS = Mix(
     statements_max=4,
 )
 TRANSACTIONS_WITHOUT_VECTORS = dataclasses.replace(TRANSACTIONS, vectors=False)
+TRANSACTIONS_IN_PARTITIONS = dataclasses.replace(TRANSACTIONS, vectors=False, partitioned=True)
 TRANSACTIONS_AND_APPENDS = Mix(
     kinds={"transaction": 10, "insert": 10, "delete": 3, "insert select": 3},
     levels=("WriteSerializable",),
@@ -284,6 +286,7 @@ SHARES = {
     "merges of own rows": (MERGES_OF_OWN_ROWS, 6),
     "transactions": (TRANSACTIONS, 5),
     "transactions without vectors": (TRANSACTIONS_WITHOUT_VECTORS, 2),
+    "transactions in partitions": (TRANSACTIONS_IN_PARTITIONS, 2),
     "transactions and appends": (TRANSACTIONS_AND_APPENDS, 2),
 }
 """How many histories are of which mix, for a hundred of those in which every statement is a commit."""
@@ -319,6 +322,7 @@ def _manner(rng: random.Random, mix: Mix) -> Manner:
         vectors=mix.vectors,
         describes=mix.describes,
         numbers_rows=mix.numbers_rows,
+        partitioned=mix.partitioned,
     )
 
 
