@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from concurrency.conditions import EVERY, Change, Row, Where
 from concurrency.describing import (
@@ -258,6 +258,24 @@ TRANSACTIONS = Mix(
 )
 TRANSACTIONS_WITHOUT_VECTORS = dataclasses.replace(TRANSACTIONS, vectors=False)
 TRANSACTIONS_IN_PARTITIONS = dataclasses.replace(TRANSACTIONS, vectors=False, partitioned=True)
+TRANSACTIONS_AND_DESCRIPTIONS = Mix(
+    kinds={
+        "transaction": 16,
+        "alter without rules": 8,
+        "replace": 1,
+        "insert": 3,
+        "delete": 3,
+        "optimize": 2,
+        "engine": 1,
+        "restore": 2,
+    },
+    statements_max=4,
+    describes=True,
+)
+"""Without constraints: whether a statement of a transaction keeps them depends on the version."""
+TRANSACTIONS_AND_ROW_TRACKING = dataclasses.replace(
+    ROW_TRACKING_IN_STEPS, kinds={**ROW_TRACKING_IN_STEPS.kinds, "transaction": 14}
+)
 TRANSACTIONS_AND_APPENDS = Mix(
     kinds={"transaction": 10, "insert": 10, "delete": 3, "insert select": 3},
     levels=("WriteSerializable",),
@@ -284,12 +302,14 @@ SHARES = {
     "numbered rows": (NUMBERED_ROWS, 2),
     "inserts of own rows": (INSERTS_OF_OWN_ROWS, 7),
     "merges of own rows": (MERGES_OF_OWN_ROWS, 6),
-    "transactions": (TRANSACTIONS, 5),
-    "transactions without vectors": (TRANSACTIONS_WITHOUT_VECTORS, 2),
-    "transactions in partitions": (TRANSACTIONS_IN_PARTITIONS, 2),
+    "transactions": (TRANSACTIONS, 4),
+    "transactions without vectors": (TRANSACTIONS_WITHOUT_VECTORS, 1),
+    "transactions in partitions": (TRANSACTIONS_IN_PARTITIONS, 1),
     "transactions and appends": (TRANSACTIONS_AND_APPENDS, 2),
+    "transactions and descriptions": (TRANSACTIONS_AND_DESCRIPTIONS, 1),
+    "transactions and row tracking": (TRANSACTIONS_AND_ROW_TRACKING, 1),
 }
-"""How many histories are of which mix, for a hundred of those in which every statement is a commit."""
+"""Of 110 histories, how many are of which mix: a hundred of single statements, and ten with transactions of several."""
 
 
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
@@ -376,6 +396,8 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
             return Restore(rng.choice([None, 1, 1, 2, 3]))
         case "alter":
             return _alter(rng)
+        case "alter without rules":
+            return _alter(rng, rules=False)
         case "support":
             return support_row_tracking()
         case "backfill":
@@ -424,23 +446,22 @@ def _foreign(rng: random.Random, mix: Mix) -> Foreign:
     )
 
 
-def _alter(rng: random.Random) -> Alter:
-    return rng.choice(
-        [
-            lambda: add_column(rng.choice("ab")),
-            lambda: drop_column(rng.choice("ab")),
-            lambda: rename_column(*rng.choice(["ab", "ba"])),
-            lambda: cluster_by(*rng.choice(["a", "b", "k", "av"])),
-            lambda: cluster_by(*rng.choice(["a", "k"])),
-            lambda: set_property("delta.checkpointInterval", rng.choice(["5", "7"])),
-            lambda: set_property("delta.enableDeletionVectors", rng.choice(["true", "false", None])),
-            lambda: set_property(ROW_TRACKING, "true"),
-            lambda: set_property(MANIFESTS, rng.choice(["true", "true", None])),
-            lambda: add_constraint(Where(rng.choice("kv"), rng.choice(["<", ">="]), rng.randrange(1, KEYS))),
-            lambda: drop_constraint(rng.choice("kv")),
-            drop_vectors,
-        ]
-    )()
+def _alter(rng: random.Random, *, rules: bool = True) -> Alter:
+    alterations: list[Callable[[], Alter]] = [
+        lambda: add_column(rng.choice("ab")),
+        lambda: drop_column(rng.choice("ab")),
+        lambda: rename_column(*rng.choice(["ab", "ba"])),
+        lambda: cluster_by(*rng.choice(["a", "b", "k", "av"])),
+        lambda: cluster_by(*rng.choice(["a", "k"])),
+        lambda: set_property("delta.checkpointInterval", rng.choice(["5", "7"])),
+        lambda: set_property("delta.enableDeletionVectors", rng.choice(["true", "false", None])),
+        lambda: set_property(ROW_TRACKING, "true"),
+        lambda: set_property(MANIFESTS, rng.choice(["true", "true", None])),
+        lambda: add_constraint(Where(rng.choice("kv"), rng.choice(["<", ">="]), rng.randrange(1, KEYS))),
+        lambda: drop_constraint(rng.choice("kv")),
+        drop_vectors,
+    ]
+    return rng.choice(alterations if rules else [*alterations[:9], *alterations[11:]])()
 
 
 def _optimize(rng: random.Random, kind: str) -> Optimize:
