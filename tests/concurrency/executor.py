@@ -74,6 +74,7 @@ class Running:
     def commit(self) -> CommittedVersion | ForeignCommit | None:
         """None where nothing was to be written. Raises the conflicts."""
         if not self.actions:
+            self.transaction.end_without_commit()
             return None
         if self.foreign is not None:
             return self.foreign.put()
@@ -190,7 +191,7 @@ def _begin_description(
         transaction.record_whole_table()
     if actions is not None and isinstance(statement, Replace):
         actions += [removal(add, removed_at_ms=NOW_MS, data_change=True) for add in read.adds]
-        actions += [played.write(statement.rows)] if statement.rows else []
+        actions += played.write_files(statement.rows)
     return Running(
         statement=statement,
         transaction=transaction,
@@ -229,7 +230,7 @@ def _begin_change(
     if plan.inserts:
         images = [places[number] for number in plan.images_of] if keeps_ids else []
         ids = [as_changed(id_of(played.kept, read.adds[file], position)) for file, position in images]
-        actions.append(played.write(plan.inserts, kept=[*ids, *[None] * (len(plan.inserts) - len(ids))]))
+        actions += played.write_files(plan.inserts, kept=[*ids, *[None] * (len(plan.inserts) - len(ids))])
     if isinstance(statement, InsertGenerated):
         adds = [action for action in actions if isinstance(action, AddFile)]
         actions.append(with_moved_marks(read.snapshot.metadata, adds, ["v"], table=played.store.root))
@@ -303,7 +304,7 @@ def _rewritten(
     kept = [played.data[add.path][position] for add, position in stay]
     ids = [as_copied(id_of(played.kept, add, position)) for add, position in stay] if keeps_ids else []
     removes = [removal(read.adds[file], removed_at_ms=NOW_MS, data_change=True) for file in deleted]
-    return [*removes, *([played.write(kept, kept=ids)] if kept else [])]
+    return [*removes, *played.write_files(kept, kept=ids)]
 
 
 def _before(played: PlayedTable, read: Version, statement: Restore) -> Version:

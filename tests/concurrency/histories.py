@@ -14,6 +14,8 @@ from anabranch.errors.commits import (
 from concurrency.conditions import Row
 from concurrency.executor import Running, begin
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
+from concurrency.played_transactions import RunningTransaction
+from concurrency.several_statements import SeveralStatements
 from concurrency.statements import Effect, Foreign, Insert, InsertAbsent, Optimize, Plan, Statement, shown
 
 LEVELS = ("Serializable", "WriteSerializable")
@@ -21,7 +23,11 @@ LEVELS = ("Serializable", "WriteSerializable")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class History:
-    """Each statement is in `schedule` twice, by its number: where it reads, and where it commits."""
+    """Each statement is in `schedule` twice, by its number: where it reads, and where it commits.
+
+    A transaction of several statements reads for its first one there, and may be in between: at each of these points it
+    runs its next statement. Those that are left run before it commits.
+    """
 
     level: str
     files: tuple[tuple[Row, ...], ...]
@@ -38,8 +44,9 @@ class History:
         lines = [f"a table, {self.level}, {self.manner}"]
         lines += [f"  file {number}: {', '.join(map(shown, rows))}" for number, rows in enumerate(self.files)]
         begun: set[int] = set()
-        for number in self.schedule:
-            lines.append(f"  T{number} {'commits' if number in begun else f'reads for {self.statements[number]}'}")
+        for step, number in enumerate(self.schedule):
+            goes_on = "goes on" if number in self.schedule[step + 1 :] else "commits"
+            lines.append(f"  T{number} {goes_on if number in begun else f'reads for {self.statements[number]}'}")
             begun.add(number)
         return "\n".join(lines)
 
@@ -60,6 +67,8 @@ class Commit:
         """Whether it is known to have read nothing."""
         if isinstance(self.statement, Foreign):
             return self.statement.tells and isinstance(self.statement.statement, Insert)
+        if isinstance(self.statement, SeveralStatements):
+            return not self.plan.looks
         return isinstance(self.statement, Insert) and not isinstance(self.statement, InsertAbsent)
 
 
@@ -90,18 +99,28 @@ class Outcome:
 def run(history: History) -> Outcome:
     """Play it."""
     played = PlayedTable.created(history.files, level=history.level, manner=history.manner)
-    running: dict[int, Running] = {}
+    running: dict[int, Running | RunningTransaction] = {}
     commits: list[Commit] = []
     refusals: list[Refusal] = []
-    for number in history.schedule:
+    for step, number in enumerate(history.schedule):
         if number not in running:
-            running[number] = begin(played, history.statements[number])
-            continue
-        finish(number, running[number], commits, refusals)
+            running[number] = _begun(played, history.statements[number])
+        elif number in history.schedule[step + 1 :]:
+            started = running[number]
+            assert isinstance(started, RunningTransaction), "only a transaction of several statements goes on"
+            started.proceed()
+        else:
+            finish(number, running[number], commits, refusals)
     return Outcome(history=history, played=played, commits=tuple(commits), refusals=tuple(refusals))
 
 
-def finish(number: int, running: Running, commits: list[Commit], refusals: list[Refusal]) -> None:
+def _begun(played: PlayedTable, statement: Statement) -> Running | RunningTransaction:
+    if isinstance(statement, SeveralStatements):
+        return RunningTransaction(played, statement)
+    return begin(played, statement)
+
+
+def finish(number: int, running: Running | RunningTransaction, commits: list[Commit], refusals: list[Refusal]) -> None:
     """Commit, and note what came of it."""
     facts = {"number": number, "statement": running.statement, "read_version": running.read_version}
     try:
@@ -112,6 +131,9 @@ def finish(number: int, running: Running, commits: list[Commit], refusals: list[
         last = len(commits)
         lost = Refusal(**facts, after=last, plan=running.plan, effect=running.effect, error=error)  # type: ignore[arg-type]
         refusals.append(lost)
+        if isinstance(running, RunningTransaction) and running.statement.is_run_again:
+            finish(number, running.run_again(), commits, refusals)
+            assert refusals[-1] is lost, f"T{number} has a conflict, and no commit came before its own"
         return
     if landed is not None:
         commits.append(Commit(**facts, version=landed.version, plan=running.plan, effect=running.effect))  # type: ignore[arg-type]

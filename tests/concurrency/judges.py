@@ -20,7 +20,17 @@ from concurrency.histories import Commit, Outcome, Refusal, as_rows
 from concurrency.played_table import PlayedTable
 from concurrency.replayed_rows import rows_at_every_version
 from concurrency.row_ids import ids_stay
-from concurrency.statements import Backfill, Foreign, InsertGenerated, Numbered, Optimize, ReplaceWhere, Restore
+from concurrency.several_statements import SeveralStatements
+from concurrency.statements import (
+    Backfill,
+    Foreign,
+    InsertGenerated,
+    Numbered,
+    Optimize,
+    ReplaceWhere,
+    Restore,
+    Statement,
+)
 from transaction.log_linter import lint, parsed
 
 PERMUTED_MAX = 7
@@ -180,13 +190,19 @@ def examples_are_rows_in_conflict(outcome: Outcome) -> list[str]:
         if error.reason is ConflictReason.ROW_LEVEL_CHANGES and not error.example_keys:
             faults.append(f"T{refusal.number} is shown no row of those in conflict")
         manner = outcome.history.manner
-        if not (manner.reevaluates and manner.names_rows) or isinstance(refusal.statement, ReplaceWhere | Restore):
+        if not (manner.reevaluates and manner.names_rows) or _names_no_rows(refusal.statement):
             continue
         for row in map(row_of_words, error.example_keys):
             looks = refusal.plan.looks
             if row not in refusal.effect.deleted if deletes else not any(look.condition(row) for look in looks):
                 faults.append(f"T{refusal.number}, {refusal.statement}, is shown {row}, which is nothing to it")
     return faults
+
+
+def _names_no_rows(statement: Statement) -> bool:
+    if isinstance(statement, SeveralStatements):
+        return statement.names_no_rows
+    return isinstance(statement, ReplaceWhere | Restore)
 
 
 def row_of_words(text: str) -> Row:

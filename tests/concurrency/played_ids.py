@@ -20,7 +20,8 @@ class RowId(NamedTuple):
     """The id of a row, and the version that changed it last."""
 
     row_id: int
-    version: int
+    version: int | None
+    """None in a transaction of several statements for a row that it has changed: then that of its commit."""
 
 
 KeptIds = Mapping[str, tuple[KeptId | None, ...]]
@@ -30,13 +31,14 @@ KeptIds = Mapping[str, tuple[KeptId | None, ...]]
 def id_in_file(
     kept: KeptIds, path: str, position: int, *, base: int | None, default_version: int | None
 ) -> RowId | None:
-    """See "Reader Requirements for Row Tracking"; None where the file has no ids."""
-    if base is None or default_version is None:
-        return None
+    """See "Reader Requirements for Row Tracking"; None where the file has no ids.
+
+    A file of a transaction that is not yet committed has those that it keeps, and no others.
+    """
     kept_ids = kept.get(path, ())
     kept_id = kept_ids[position] if kept_ids else None
     if kept_id is None:
-        return RowId(base + position, default_version)
+        return None if base is None or default_version is None else RowId(base + position, default_version)
     return RowId(kept_id.row_id, default_version if kept_id.version is None else kept_id.version)
 
 

@@ -63,6 +63,8 @@ class Manner:
     """Whether the table has names for its columns, so that statements on its description may change them."""
     numbers_rows: bool = False
     """Whether `v` is an identity column. For tables whose description changes at times, and whose files have bounds."""
+    partitioned: bool = False
+    """Whether the table is partitioned by `k`."""
     finds_rows: bool = False
     """Whether rows that were moved without word of where to can be found by their values."""
 
@@ -93,6 +95,7 @@ class PlayedTable:
     """What files keep of the ids of their rows."""
     versions: dict[int, Version] = dataclasses.field(default_factory=dict)
     """Those that were looked at."""
+    random: random.Random = dataclasses.field(default_factory=lambda: random.Random(1))
 
     @classmethod
     def created(cls, files: Sequence[Sequence[Row]], *, level: str, manner: Manner = AS_USUAL) -> PlayedTable:
@@ -103,7 +106,7 @@ class PlayedTable:
         find_rows = finding(store, data, kept) if manner.finds_rows else None
         table = DeltaLog(store, clock, random.Random(0), after_commit=AfterCommit(), find_rows=find_rows)
         played = cls(store=store, clock=clock, table=table, manner=manner, data=data, kept=kept)
-        adds: tuple[Action, ...] = tuple(played.write(rows) for rows in files if rows)
+        adds: tuple[Action, ...] = tuple(add for rows in files for add in played.write_files(rows))
         if manner.tracks_rows:
             adds = with_row_ids(adds, after=NO_ROW_IDS, version=0, table=store.root)
         store.put(commit_path(0), _description(level, manner) + b"\n" + encode_actions(adds))
@@ -129,8 +132,29 @@ class PlayedTable:
             version = self.versions[read.version] = Version(snapshot=read, adds=adds, hidden=self.hidden(adds))
         return version
 
+    def rows(self, snapshot: Snapshot) -> list[Row]:
+        """The rows of a version."""
+        read = self.version(snapshot)
+        return [
+            row
+            for add, hidden in zip(read.adds, read.hidden, strict=True)
+            for position, row in enumerate(self.data[add.path])
+            if position not in hidden
+        ]
+
     def hidden(self, adds: Sequence[AddFile]) -> list[BitMap64]:
         return StoredVectors(self.store, random.Random(0)).hidden(adds)
+
+    def write_files(self, rows: Sequence[Row], *, kept: Sequence[KeptId | None] = ()) -> list[AddFile]:
+        """These rows as a new data file, or as one in each of their partitions."""
+        ids = kept or [None] * len(rows)
+        in_files: dict[int | None, list[int]] = {}
+        for number, row in enumerate(rows):
+            in_files.setdefault(row.k if self.manner.partitioned else None, []).append(number)
+        return [
+            self.write([rows[number] for number in numbers], kept=[ids[number] for number in numbers])
+            for numbers in in_files.values()
+        ]
 
     def write(
         self,
@@ -149,7 +173,7 @@ class PlayedTable:
             self.kept[path] = tuple(kept)
         return AddFile(
             path=path,
-            partition_values={},
+            partition_values={"k": str(rows[0].k)} if self.manner.partitioned else {},
             size=100 * len(rows),
             modification_time=NOW_MS,
             data_change=data_change,
@@ -160,7 +184,8 @@ class PlayedTable:
         statistics: dict[str, object] = {"numRecords": len(rows), "tightBounds": True}
         if self.manner.statistics == "bounds":
             columns = {
-                name: [value for row in rows if (value := getattr(row, name)) is not None] for name in Row._fields
+                name: [value for row in rows if (value := getattr(row, name)) is not None]
+                for name in (["v"] if self.manner.partitioned else Row._fields)
             }
             statistics["minValues"] = {name: min(values) for name, values in columns.items() if values}
             statistics["maxValues"] = {name: max(values) for name, values in columns.items() if values}
@@ -226,6 +251,7 @@ def _description(level: str, manner: Manner) -> bytes:
     schema, properties = (NAMED_SCHEMA, NAMES) if manner.describes else (SCHEMA, {})
     if manner.numbers_rows:
         schema = _numbered(schema)
+    described = metadata(schema, properties=properties, partition_by=["k"] if manner.partitioned else ())
     info = CommitInfo(
         timestamp=NOW_MS,
         operation="CREATE TABLE AS SELECT",
@@ -235,6 +261,4 @@ def _description(level: str, manner: Manner) -> bytes:
         engine_info="the played table",
         txn_id="created",
     )
-    return encode_actions(
-        [info, features(*names), with_properties(metadata(schema, properties=properties), isolationLevel=level)]
-    )
+    return encode_actions([info, features(*names), with_properties(described, isolationLevel=level)])

@@ -16,6 +16,7 @@ from concurrency.played_table import AS_USUAL, Manner
 from concurrency.random_histories import SHARES
 from concurrency.trials import first_fault, trials
 from concurrency.wrong_rules import WRONG_RULES
+from concurrency.wrong_transactions import WRONG_TRANSACTIONS
 
 PRINTED_EVERY = 50_000
 
@@ -37,7 +38,7 @@ def prove(histories: int, first_seed: int) -> bool:
         print(f"every sequence of three statements of {len(kinds)} kinds, {level}: {explored}")
         sound = sound and not explored.problems
         print("\n".join(explored.problems[:5]))
-    for wrong in WRONG_RULES:
+    for wrong in (*WRONG_RULES, *WRONG_TRANSACTIONS):
         with wrong.in_force():
             caught = first_fault(wrong.mix, histories_max=wrong.histories_max, verdict=wrong.verdict)
         print(f"planted: {wrong.name}: {'NOT FOUND' if caught is None else f'found, {caught}'}")

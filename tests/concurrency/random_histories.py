@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from concurrency.conditions import EVERY, Change, Row, Where
 from concurrency.describing import (
@@ -25,6 +25,7 @@ from concurrency.describing import (
 from concurrency.histories import LEVELS, History
 from concurrency.merging import MATCHED, Merge, MergeSelect
 from concurrency.played_table import Manner
+from concurrency.several_statements import Query, RollBackTo, Savepoint, SeveralStatements, Step
 from concurrency.statements import (
     Backfill,
     Delete,
@@ -44,6 +45,22 @@ from concurrency.statements import (
 )
 
 KEYS, VALUES = 4, 4
+PARTS: Mapping[str, int] = {
+    "insert": 10,
+    "delete": 12,
+    "update": 14,
+    "guarded": 3,
+    "insert select": 4,
+    "insert join": 2,
+    "insert absent": 4,
+    "merge": 10,
+    "merge select": 3,
+    "rewriting": 2,
+    "replace where": 2,
+    "truncate": 1,
+    "overwrite": 1,
+    "query": 10,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,6 +72,7 @@ class Mix:
     levels: Sequence[str] = LEVELS
     statements_max: int = 5
     vectors: bool = True
+    partitioned: bool = False
     opens: Sequence[str] = ()
     """One statement of these kinds is committed before the others begin."""
     describes: bool = False
@@ -63,6 +81,8 @@ class Mix:
     """Whether it has an identity column."""
     names_rows: float = 0.9
     """How often scans name the rows that satisfied them."""
+    parts: Mapping[str, int] = dataclasses.field(default_factory=lambda: PARTS)
+    """Statements of transactions of several, each with its weight."""
 
 
 EVERYTHING = Mix(
@@ -220,6 +240,52 @@ WITHOUT_VECTORS = Mix(
     },
     vectors=False,
 )
+TRANSACTIONS = Mix(
+    kinds={
+        "transaction": 24,
+        "insert": 8,
+        "delete": 6,
+        "update": 6,
+        "merge": 4,
+        "optimize": 5,
+        "zorder": 2,
+        "purge": 2,
+        "foreign": 2,
+        "engine": 2,
+        "restore": 1,
+    },
+    statements_max=4,
+)
+TRANSACTIONS_WITHOUT_VECTORS = dataclasses.replace(TRANSACTIONS, vectors=False)
+TRANSACTIONS_IN_PARTITIONS = dataclasses.replace(TRANSACTIONS, vectors=False, partitioned=True)
+TRANSACTIONS_AND_DESCRIPTIONS = Mix(
+    kinds={
+        "transaction": 16,
+        "alter without rules": 8,
+        "replace": 1,
+        "insert": 3,
+        "delete": 3,
+        "optimize": 2,
+        "engine": 1,
+        "restore": 2,
+    },
+    statements_max=4,
+    describes=True,
+)
+"""Without constraints: whether a statement of a transaction keeps them depends on the version."""
+TRANSACTIONS_AND_ROW_TRACKING = dataclasses.replace(
+    ROW_TRACKING_IN_STEPS, kinds={**ROW_TRACKING_IN_STEPS.kinds, "transaction": 14}
+)
+TRANSACTIONS_AND_APPENDS = Mix(
+    kinds={"transaction": 10, "insert": 10, "delete": 3, "insert select": 3},
+    levels=("WriteSerializable",),
+    statements_max=4,
+)
+TRANSACTIONS_ON_FEW_FILES = Mix(
+    kinds={"transaction": 10, "delete": 6, "optimize": 2},
+    parts={"delete": 10, "guarded": 8, "merge": 10, "rewriting": 3, "replace where": 3},
+    statements_max=3,
+)
 SHARES = {
     "everything": (EVERYTHING, 20),
     "RESTORE and other engines": (RESTORES_AND_ENGINES, 10),
@@ -236,19 +302,27 @@ SHARES = {
     "numbered rows": (NUMBERED_ROWS, 2),
     "inserts of own rows": (INSERTS_OF_OWN_ROWS, 7),
     "merges of own rows": (MERGES_OF_OWN_ROWS, 6),
+    "transactions": (TRANSACTIONS, 4),
+    "transactions without vectors": (TRANSACTIONS_WITHOUT_VECTORS, 1),
+    "transactions in partitions": (TRANSACTIONS_IN_PARTITIONS, 1),
+    "transactions and appends": (TRANSACTIONS_AND_APPENDS, 2),
+    "transactions and descriptions": (TRANSACTIONS_AND_DESCRIPTIONS, 1),
+    "transactions and row tracking": (TRANSACTIONS_AND_ROW_TRACKING, 1),
 }
-"""Of a hundred histories, how many are of which mix."""
+"""Of 110 histories, how many are of which mix: a hundred of single statements, and ten with transactions of several."""
 
 
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
     """The history of a seed, always the same."""
     count = rng.randint(2, mix.statements_max)
     opening = [_statement_of(rng, mix, rng.choice(mix.opens))] if mix.opens else []
+    level = rng.choice(mix.levels)
+    statements = [random_statement(rng, mix) for _ in range(count)]
     history = History(
-        level=rng.choice(mix.levels),
+        level=level,
         files=(),
-        statements=(*opening, *(random_statement(rng, mix) for _ in range(count))),
-        schedule=_schedule(rng, count, opening=len(opening)),
+        statements=(*opening, *statements),
+        schedule=_schedule(rng, statements, opening=len(opening)),
         manner=_manner(rng, mix),
     )
     return history.with_files(
@@ -268,12 +342,17 @@ def _manner(rng: random.Random, mix: Mix) -> Manner:
         vectors=mix.vectors,
         describes=mix.describes,
         numbers_rows=mix.numbers_rows,
+        partitioned=mix.partitioned,
     )
 
 
 def random_statement(rng: random.Random, mix: Mix = EVERYTHING) -> Statement:
-    (kind,) = rng.choices(list(mix.kinds), list(mix.kinds.values()))
-    return _statement_of(rng, mix, kind)
+    return _statement_of(rng, mix, _chosen_kind(rng, mix.kinds))
+
+
+def _chosen_kind(rng: random.Random, kinds: Mapping[str, int]) -> str:
+    (kind,) = rng.choices(list(kinds), list(kinds.values()))
+    return kind
 
 
 def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
@@ -317,6 +396,8 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
             return Restore(rng.choice([None, 1, 1, 2, 3]))
         case "alter":
             return _alter(rng)
+        case "alter without rules":
+            return _alter(rng, rules=False)
         case "support":
             return support_row_tracking()
         case "backfill":
@@ -325,6 +406,10 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
             return set_property(ROW_TRACKING, "true")
         case "replace":
             return Replace(rng.choice([("k", "v", "a"), ("k", "v"), ("k", "v", "b")]), (_row(rng),))
+        case "transaction":
+            return _several_statements(rng, mix)
+        case "query":
+            return Query(_where(rng))
         case "numbered":
             return Numbered((_row(rng),), number=rng.randint(1, 3))
         case "engine":
@@ -361,23 +446,22 @@ def _foreign(rng: random.Random, mix: Mix) -> Foreign:
     )
 
 
-def _alter(rng: random.Random) -> Alter:
-    return rng.choice(
-        [
-            lambda: add_column(rng.choice("ab")),
-            lambda: drop_column(rng.choice("ab")),
-            lambda: rename_column(*rng.choice(["ab", "ba"])),
-            lambda: cluster_by(*rng.choice(["a", "b", "k", "av"])),
-            lambda: cluster_by(*rng.choice(["a", "k"])),
-            lambda: set_property("delta.checkpointInterval", rng.choice(["5", "7"])),
-            lambda: set_property("delta.enableDeletionVectors", rng.choice(["true", "false", None])),
-            lambda: set_property(ROW_TRACKING, "true"),
-            lambda: set_property(MANIFESTS, rng.choice(["true", "true", None])),
-            lambda: add_constraint(Where(rng.choice("kv"), rng.choice(["<", ">="]), rng.randrange(1, KEYS))),
-            lambda: drop_constraint(rng.choice("kv")),
-            drop_vectors,
-        ]
-    )()
+def _alter(rng: random.Random, *, rules: bool = True) -> Alter:
+    alterations: list[Callable[[], Alter]] = [
+        lambda: add_column(rng.choice("ab")),
+        lambda: drop_column(rng.choice("ab")),
+        lambda: rename_column(*rng.choice(["ab", "ba"])),
+        lambda: cluster_by(*rng.choice(["a", "b", "k", "av"])),
+        lambda: cluster_by(*rng.choice(["a", "k"])),
+        lambda: set_property("delta.checkpointInterval", rng.choice(["5", "7"])),
+        lambda: set_property("delta.enableDeletionVectors", rng.choice(["true", "false", None])),
+        lambda: set_property(ROW_TRACKING, "true"),
+        lambda: set_property(MANIFESTS, rng.choice(["true", "true", None])),
+        lambda: add_constraint(Where(rng.choice("kv"), rng.choice(["<", ">="]), rng.randrange(1, KEYS))),
+        lambda: drop_constraint(rng.choice("kv")),
+        drop_vectors,
+    ]
+    return rng.choice(alterations if rules else [*alterations[:9], *alterations[11:]])()
 
 
 def _optimize(rng: random.Random, kind: str) -> Optimize:
@@ -405,7 +489,21 @@ def _change(rng: random.Random) -> Change:
     return Change(rng.choice("kvv"), rng.randrange(KEYS), rng.random() < 0.3)
 
 
-def _schedule(rng: random.Random, count: int, *, opening: int) -> tuple[int, ...]:
-    order = [opening + number for number in range(count) for _ in range(2)]
+def _several_statements(rng: random.Random, mix: Mix) -> SeveralStatements:
+    """Two to five statements; in some, a part is undone."""
+    steps: list[Step] = [_statement_of(rng, mix, _chosen_kind(rng, mix.parts)) for _ in range(rng.randint(2, 5))]
+    if rng.random() < 0.2:
+        first = rng.randint(0, len(steps) - 1)
+        steps.insert(rng.randint(first + 1, len(steps)), RollBackTo("s"))
+        steps.insert(first, Savepoint("s"))
+    return SeveralStatements(tuple(steps), rolls_back=rng.random() < 0.05, is_run_again=rng.random() < 0.3)
+
+
+def _schedule(rng: random.Random, statements: Sequence[Statement], *, opening: int) -> tuple[int, ...]:
+    order = [
+        opening + number
+        for number, statement in enumerate(statements)
+        for _ in range(rng.randint(2, len(statement.steps)) if isinstance(statement, SeveralStatements) else 2)
+    ]
     rng.shuffle(order)
     return (*(number for number in range(opening) for _ in range(2)), *order)

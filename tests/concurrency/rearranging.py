@@ -21,7 +21,8 @@ SourceRow = tuple[int, int]
 
 def rearranged(played: PlayedTable, read: Version, statement: Optimize) -> tuple[tuple[Action, ...], tuple[Bin, ...]]:
     """What it would commit; nothing where there is nothing to do."""
-    groups = [[file] for file in _chosen(read, statement)] if statement.purges else [_chosen(read, statement)]
+    chosen = _chosen(read, statement)
+    groups = [[file] for file in chosen] if statement.purges else _by_partition(read, chosen)
     actions: list[Action] = []
     bins: list[Bin] = []
     for group in filter(None, groups):
@@ -35,6 +36,13 @@ def rearranged(played: PlayedTable, read: Version, statement: Optimize) -> tuple
             )
         )
     return tuple(actions), tuple(bins)
+
+
+def _by_partition(read: Version, files: Sequence[int]) -> list[list[int]]:
+    groups: dict[str | None, list[int]] = {}
+    for file in files:
+        groups.setdefault(read.adds[file].partition_values.get("k"), []).append(file)
+    return list(groups.values())
 
 
 def _chosen(read: Version, statement: Optimize) -> list[int]:

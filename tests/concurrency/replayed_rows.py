@@ -19,7 +19,9 @@ def rows_at_every_version(played: PlayedTable) -> Iterator[list[tuple[dict[str, 
         actions = parsed(played.store.read(commit_path(version)))
         for action in actions:
             if "remove" in action:
-                live.pop(action["remove"]["path"])
+                path = action["remove"]["path"]
+                assert path in live, f"version {version} removes {path}, which is not in the table"
+                del live[path]
         for add in (action["add"] for action in actions if "add" in action):
             live[add["path"]] = add, frozenset(hidden_rows(played.store, add) or ())
         yield [

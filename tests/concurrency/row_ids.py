@@ -10,6 +10,7 @@ from concurrency.histories import Commit, Outcome
 from concurrency.played_ids import id_in_file
 from concurrency.played_table import PlayedTable
 from concurrency.replayed_rows import rows_at_every_version
+from concurrency.several_statements import Query, SeveralStatements
 from concurrency.statements import Delete, Foreign, Insert, Optimize, Restore, Rewriting, Statement, Update
 
 Rows = dict[int, tuple[Row, int]]
@@ -89,6 +90,10 @@ def _as_stated(statement: Statement, before: Rows, after: Rows) -> list[str]:
 
 
 def _inner(statement: Statement) -> Statement:
+    """The statement without who runs it; of a transaction in which all are of one kind, any of them."""
+    if isinstance(statement, SeveralStatements):
+        changes = [step for step in statement.steps if isinstance(step, Statement) and not isinstance(step, Query)]
+        return changes[0] if len(set(map(type, changes))) == 1 else statement
     return statement.statement if isinstance(statement, Rewriting | Foreign) else statement
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from concurrency.histories import History
+from concurrency.several_statements import SeveralStatements
 
 ROUNDS_MAX = 200
 
@@ -23,6 +24,7 @@ def shrunk(history: History, shows: Callable[[History], bool]) -> History:
 def _smaller(history: History) -> Iterator[History]:
     for number in range(len(history.statements)):
         yield _without_statement(history, number)
+    yield from _shorter_transactions(history)
     for file in range(len(history.files)):
         if len(history.files) > 1:
             yield history.with_files(history.files[:file] + history.files[file + 1 :])
@@ -40,6 +42,22 @@ def _without_statement(history: History, number: int) -> History:
         statements=history.statements[:number] + history.statements[number + 1 :],
         schedule=tuple(smaller - (smaller > number) for smaller in history.schedule if smaller != number),
     )
+
+
+def _shorter_transactions(history: History) -> Iterator[History]:
+    """A transaction of several statements has one less, or runs them together."""
+    for number, statement in enumerate(history.statements):
+        if not isinstance(statement, SeveralStatements):
+            continue
+        for step in range(len(statement.steps)):
+            steps = statement.steps[:step] + statement.steps[step + 1 :]
+            shorter = dataclasses.replace(statement, steps=steps)
+            statements = (*history.statements[:number], shorter, *history.statements[number + 1 :])
+            if steps:
+                yield dataclasses.replace(history, statements=statements)
+        _, *between, _ = [place for place, scheduled in enumerate(history.schedule) if scheduled == number]
+        for place in between:
+            yield dataclasses.replace(history, schedule=history.schedule[:place] + history.schedule[place + 1 :])
 
 
 def _sooner(history: History) -> Iterator[History]:

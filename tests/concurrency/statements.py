@@ -36,6 +36,8 @@ class Effect:
 
     deleted: Counter[Row]
     inserted: Counter[Row]
+    seen: tuple[object, ...] = ()
+    """Of a transaction, what its program has seen of each statement."""
 
 
 class Statement:

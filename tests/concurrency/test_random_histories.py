@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from concurrency.histories import run
 from concurrency.judges import explains, has_serial_order, reordered, table_at_every_version, violations
-from concurrency.random_histories import APPENDS_AND_READERS, SHARES, random_history
+from concurrency.random_histories import APPENDS_AND_READERS, SHARES, TRANSACTIONS, random_history
+from concurrency.several_statements import RollBackTo, SeveralStatements
 from concurrency.trials import trials
 
 HISTORIES = int(os.environ.get("HISTORIES", "4000"))
@@ -35,6 +37,28 @@ def test_a_history_is_the_same_at_every_run() -> None:
     assert table_at_every_version(first.played) == table_at_every_version(second.played)
     assert [commit.version for commit in first.commits] == [commit.version for commit in second.commits]
     assert violations(first) == []
+
+
+def test_transactions_meet_all_that_can_happen_to_them() -> None:
+    """Commits between their statements, conflicts, a second run after one, parts that are undone, and a ROLLBACK."""
+    met: Counter[str] = Counter()
+    for seed in range(80):
+        history = random_history(random.Random(seed), TRANSACTIONS)
+        outcome = run(history)
+        refused = {refusal.number for refusal in outcome.refusals}
+        committed = {commit.number for commit in outcome.commits}
+        for number, statement in enumerate(history.statements):
+            if not isinstance(statement, SeveralStatements):
+                continue
+            first, *_, last = [step for step, of in enumerate(history.schedule) if of == number]
+            undoes = any(isinstance(step, RollBackTo) for step in statement.steps)
+            met["its statements are apart"] += history.schedule.count(number) > 2 and last - first > 2
+            met["conflict"] += number in refused
+            met["committed after a conflict"] += number in refused and number in committed
+            met["committed without a part"] += undoes and number in committed
+            met["committed"] += number in committed - refused
+            met["rolled back"] += statement.rolls_back and number not in committed
+    assert all(count >= 3 for count in met.values()), met
 
 
 def test_the_witness_agrees_with_trying_every_order() -> None:

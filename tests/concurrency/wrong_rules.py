@@ -107,7 +107,7 @@ def _remove_by_path(file: AddFile, **facts: object) -> RemoveFile:
     return msgspec.structs.replace(RIGHT_REMOVAL(file, **facts), deletion_vector=None)  # type: ignore[arg-type]
 
 
-def _no_complaints(*facts: object) -> Iterator[str]:
+def no_complaints(*facts: object) -> Iterator[str]:
     return iter(())
 
 
@@ -257,7 +257,7 @@ WRONG_RULES = (
         name="a remove names the path and not the vector",
         patches=[
             (deletion_vector_actions, "removal", _remove_by_path),
-            (invariants, "_inconsistent_files", _no_complaints),
+            (invariants, "_inconsistent_files", no_complaints),
         ],
     ),
     WrongRule(
@@ -306,7 +306,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="domains are compared only if ours writes them",
-        patches=[(conflict_checks, "domains_read", lambda context: None), (invariants, "_description", _no_complaints)],
+        patches=[(conflict_checks, "domains_read", lambda context: None), (invariants, "_description", no_complaints)],
         mix=DESCRIPTIONS,
         histories_max=6_000,
     ),
@@ -341,7 +341,7 @@ WRONG_RULES = (
         name="a batch of row ids commits files again that others took",
         patches=[
             (conflict_checks, "rebase_data", _as_it_is),
-            (invariants, "_inconsistent_files", _no_complaints),
+            (invariants, "_inconsistent_files", no_complaints),
         ],
         mix=ROW_TRACKING_IN_STEPS,
     ),

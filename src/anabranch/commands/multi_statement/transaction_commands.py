@@ -18,6 +18,7 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.commit.commit_draft import ROWS_KEPT_TAG
 from anabranch.transaction.multi_statement.net_changes import NetChanges
+from anabranch.transaction.multi_statement.net_commit import commit_net_changes
 from anabranch.transaction.multi_statement.open_transaction import (
     ExecutedStatement,
     OpenTransaction,
@@ -148,17 +149,10 @@ def _commit(table: TableRef, changed: TableInTransaction, attempt: Attempt) -> C
         return None
     parameters = {"statements": [_described(statement) for statement in statements]}
     transaction = table.begin_whole(Operation(name=OPERATION, parameters=parameters), snapshot=changed.base)
-    reads = changed.reads()
-    for scan in reads.scans:
-        transaction.record_scan(scan.predicate, files=scan.files, rows=scan.rows, reevaluate=scan.reevaluate)
-    transaction.record_applications(reads.application_ids)
-    transaction.describe_rows = next(
-        (statement.proposal.describe_rows for statement in statements if statement.proposal.describe_rows), None
-    )
-    return transaction.commit(
+    return commit_net_changes(
+        transaction,
+        changed,
         actions,
-        deleted_rows=net.named_rows,
-        statements=[statement.on_base for statement in statements],
         metrics={**_metrics(net, statements, change_files), **attempt.metrics()},
         tags={**combined_tags(statements, ROWS_KEPT_TAG), **attempt.tags()},
     )

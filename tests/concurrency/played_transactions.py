@@ -1,0 +1,104 @@
+"""Transactions of several statements on a played table, run as sessions run them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+from anabranch.clock import random_uuid
+from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.multi_statement.net_commit import commit_net_changes
+from anabranch.transaction.multi_statement.open_transaction import OpenTransaction, TableInTransaction
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.read_set import Scan
+from concurrency.executor import begin
+from concurrency.played_table import PlayedTable
+from concurrency.several_statements import Query, RollBackTo, Savepoint, Seen, SeveralStatements, Step, seen_of
+from concurrency.statements import Effect, Plan
+
+OPERATION = "TRANSACTION"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Label:
+    label: str = "the played table"
+
+
+class RunningTransaction:
+    """A transaction that has run some of its statements, and runs the others before it commits."""
+
+    def __init__(self, played: PlayedTable, statement: SeveralStatements) -> None:
+        self.statement = statement
+        self._played = played
+        self._transaction = OpenTransaction(random_uuid(played.random))
+        self._transaction.choose_target(played.table, _Label(), OPERATION, label=_Label.label)
+        assert self._transaction.target is not None
+        self.changed: TableInTransaction = self._transaction.target
+        self._inside = dataclasses.replace(played, table=self.changed.log)
+        self._steps = iter(statement.steps)
+        self._seen: list[Seen] = []
+        self._rows = played.rows(self.changed.base)
+        self.plan: Plan = statement.plan(self._rows)
+        self.proceed()
+
+    @property
+    def read_version(self) -> int:
+        return self.changed.base.version
+
+    @property
+    def effect(self) -> Effect:
+        """The effect that its statements must have together, and what the program has seen of each of them."""
+        return dataclasses.replace(self.statement.effect(self._rows), seen=tuple(self._seen))
+
+    def proceed(self) -> None:
+        """Run the next statement, if there is one."""
+        for step in itertools.islice(self._steps, 1):
+            self._run(step)
+
+    def commit(self) -> CommittedVersion | None:
+        """Run the other statements and end the transaction. Raises the conflicts."""
+        for step in self._steps:
+            self._run(step)
+        expected = self.statement.effect(self._rows).seen
+        assert tuple(self._seen) == expected, f"its statements show {self._seen}, alone they show {expected}"
+        try:
+            return None if self.statement.rolls_back else self._committed()
+        finally:
+            self._transaction.end()
+
+    def run_again(self) -> RunningTransaction:
+        """The same transaction on the newest version, for the last time."""
+        return RunningTransaction(self._played, dataclasses.replace(self.statement, is_run_again=False))
+
+    def _committed(self) -> CommittedVersion | None:
+        actions = [*self.changed.net.others, *self.changed.net.files]
+        if not actions:
+            return None
+        table = self.changed.committed
+        transaction = table.begin_at(Operation(name=OPERATION), snapshot=self.changed.base)
+        return commit_net_changes(transaction, self.changed, actions)
+
+    def _run(self, step: Step) -> None:
+        if isinstance(step, Savepoint):
+            self._transaction.set_savepoint(step.name)
+        elif isinstance(step, RollBackTo):
+            self._transaction.roll_back_to(step.name)
+        elif isinstance(step, Query):
+            self._query(step)
+        else:
+            before = self._inside.rows(self.changed.snapshot)
+            running = begin(self._inside, step)
+            running.commit()
+            self._seen.append(seen_of(step, running.plan, before))
+
+    def _query(self, query: Query) -> None:
+        seen = self.changed.log.snapshots.latest()
+        rows = self._inside.rows(seen)
+        predicate, manner = query.where.predicate, self._played.manner
+        files = can_be_true(predicate, seen.skipping_columns)
+        again = self._played.evaluator(query.where) if manner.reevaluates else None
+        self.changed.record_scan(Scan(predicate=predicate, files=np.asarray(files), reevaluate=again), seen)
+        self._seen.append(seen_of(query, query.plan(rows), rows))

@@ -1,0 +1,176 @@
+"""Wrong rules for transactions of several statements, which the judges must find."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import weakref
+
+from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.commit import invariants
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.conflicts.latest_state import LiveFileIndex
+from anabranch.transaction.delta_log import DeltaLog
+from anabranch.transaction.multi_statement import open_transaction
+from anabranch.transaction.multi_statement.net_changes import NetChanges
+from anabranch.transaction.multi_statement.open_transaction import OpenTransaction, TableInTransaction
+from anabranch.transaction.proposed_commit import ProposedCommit
+from anabranch.transaction.read_set import ReadSet, Scan
+from anabranch.transaction.transaction import Transaction
+from concurrency.played_transactions import RunningTransaction
+from concurrency.random_histories import TRANSACTIONS, TRANSACTIONS_ON_FEW_FILES
+from concurrency.wrong_rules import WrongRule, no_complaints
+
+
+def _reads_of_the_last_statement(self: TableInTransaction) -> ReadSet:
+    return self.statements[-1].on_base.reads if self.statements else ReadSet()
+
+
+def _reads_since_the_first_statement(self: TableInTransaction, reads: ReadSet, read: Snapshot | None) -> None:
+    if read is not self.base:
+        RIGHT_KEEP_READS(self, reads, read)
+
+
+def _reads_nothing(self: Transaction) -> None:
+    return None
+
+
+def _reads_of_statements_alone(self: TableInTransaction, reads: ReadSet, read: Snapshot | None) -> None:
+    assert read is not None
+    for scan in reads.scans:
+        RIGHT_RECORD_SCAN(self, scan, read)
+
+
+def _not_recorded(self: TableInTransaction, scan: Scan, seen: Snapshot) -> None:
+    return None
+
+
+def _reads_are_undone(self: TableInTransaction, num_statements: int) -> None:
+    RIGHT_ROLL_BACK_TO(self, num_statements)
+    self._scans = [scan for statement in self.statements for scan in statement.on_base.reads.scans]
+
+
+def _as_before(snapshot: Snapshot, proposal: ProposedCommit, *, version: int) -> Snapshot:
+    return dataclasses.replace(snapshot, version=version)
+
+
+def _gross(self: NetChanges, proposal: ProposedCommit) -> NetChanges:
+    adds: dict[str, AddFile] = {**self.adds, **{add.path: add for add in proposal.adds}}
+    removes: dict[tuple[str, str | None], RemoveFile] = {**self.removes, **proposal.removed_files}
+    return dataclasses.replace(RIGHT_AFTER(self, proposal), adds=adds, removes=removes)
+
+
+def _deleted_rows_of_the_last_statement(self: NetChanges, proposal: ProposedCommit) -> NetChanges:
+    last = RIGHT_AFTER(dataclasses.replace(self, deleted_rows={}), proposal).deleted_rows
+    return dataclasses.replace(RIGHT_AFTER(self, proposal), deleted_rows={**self.deleted_rows, **last})
+
+
+def _deleted_rows_by_the_vector_seen(self: NetChanges, proposal: ProposedCommit) -> NetChanges:
+    deleted = {**self.deleted_rows, **proposal.deleted_rows}
+    return dataclasses.replace(RIGHT_AFTER(self, proposal), deleted_rows=deleted)
+
+
+def _rows_by_the_vector_seen(scan: Scan, seen: Snapshot, base: Snapshot, base_files: LiveFileIndex) -> Scan:
+    return dataclasses.replace(RIGHT_SCAN_OF_BASE(scan, seen, base, base_files), rows=scan.rows)
+
+
+def _named_though_rewritten(self: NetChanges) -> object:
+    return dict(self.deleted_rows)
+
+
+def _committed_from_the_newest(self: RunningTransaction) -> CommittedVersion | None:
+    right = self.changed
+    self.changed = copy.copy(right)
+    self.changed.base = right.committed.snapshots.latest()
+    return RIGHT_COMMITTED(self)
+
+
+def _at_its_first_version(self: OpenTransaction, log: DeltaLog) -> TableInTransaction | None:
+    if log.root not in self._tables:
+        snapshot = FIRST_SNAPSHOTS.setdefault(log, log.snapshots.latest())
+        self._tables[log.root] = TableInTransaction(self, log, snapshot)
+    return self._tables[log.root]
+
+
+FIRST_SNAPSHOTS: weakref.WeakKeyDictionary[DeltaLog, Snapshot] = weakref.WeakKeyDictionary()
+RIGHT_KEEP_READS = TableInTransaction.keep_reads
+RIGHT_RECORD_SCAN = TableInTransaction.record_scan
+RIGHT_ROLL_BACK_TO = TableInTransaction.roll_back_to
+RIGHT_AFTER = NetChanges.after
+RIGHT_SCAN_OF_BASE = open_transaction.scan_of_base
+RIGHT_COMMITTED = RunningTransaction._committed
+
+WRONG_TRANSACTIONS = (
+    WrongRule(
+        name="of a transaction only what its last statement read counts",
+        patches=[(TableInTransaction, "reads", _reads_of_the_last_statement)],
+        mix=TRANSACTIONS,
+    ),
+    WrongRule(
+        name="what the first statement of a transaction read is forgotten",
+        patches=[(TableInTransaction, "keep_reads", _reads_since_the_first_statement)],
+        mix=TRANSACTIONS,
+    ),
+    WrongRule(
+        name="a statement that changed nothing has read nothing",
+        patches=[(Transaction, "end_without_commit", _reads_nothing)],
+        mix=TRANSACTIONS,
+    ),
+    WrongRule(
+        name="what queries of a transaction read does not count",
+        patches=[
+            (TableInTransaction, "keep_reads", _reads_of_statements_alone),
+            (TableInTransaction, "record_scan", _not_recorded),
+        ],
+        mix=TRANSACTIONS,
+    ),
+    WrongRule(
+        name="with ROLLBACK TO the reads are undone, too",
+        patches=[(TableInTransaction, "roll_back_to", _reads_are_undone)],
+        mix=TRANSACTIONS,
+    ),
+    WrongRule(
+        name="a statement does not see what those before it have changed",
+        patches=[(open_transaction, "with_changes", _as_before)],
+        mix=TRANSACTIONS,
+        verdict="alone they show",
+    ),
+    WrongRule(
+        name="files that one statement adds and the next removes are committed",
+        patches=[(NetChanges, "after", _gross), (invariants, "_inconsistent_files", no_complaints)],
+        mix=TRANSACTIONS,
+    ),
+    WrongRule(
+        name="of a file the deleted rows are those of the last statement",
+        patches=[(NetChanges, "after", _deleted_rows_of_the_last_statement)],
+        mix=TRANSACTIONS,
+    ),
+    WrongRule(
+        name="deleted rows belong to the vector that the statement saw, which no other commit knows",
+        patches=[(NetChanges, "after", _deleted_rows_by_the_vector_seen)],
+        mix=TRANSACTIONS,
+    ),
+    WrongRule(
+        name="rows that were read belong to the vector that the statement saw, which no other commit knows",
+        patches=[(open_transaction, "scan_of_base", _rows_by_the_vector_seen)],
+        mix=TRANSACTIONS_ON_FEW_FILES,
+        histories_max=6_000,
+    ),
+    WrongRule(
+        name="the deleted rows of a file count as named, though another statement has rewritten it",
+        patches=[(NetChanges, "named_rows", property(_named_though_rewritten))],
+        mix=TRANSACTIONS_ON_FEW_FILES,
+    ),
+    WrongRule(
+        name="a transaction is committed as if its first statement had read the newest version",
+        patches=[(RunningTransaction, "_committed", _committed_from_the_newest)],
+        mix=TRANSACTIONS,
+    ),
+    WrongRule(
+        name="a transaction that is run again after a conflict reads the version that it read before",
+        patches=[(OpenTransaction, "table_of", _at_its_first_version)],
+        mix=TRANSACTIONS,
+        verdict="no commit came before its own",
+    ),
+)
