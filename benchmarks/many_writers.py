@@ -42,12 +42,12 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.local.directory_lock import DirectoryLock
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
-from anabranch.transaction.commit.commit_queue import CommitQueue
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.proposed_commit import Bin, Operation
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import hide_rows, removal
-from anabranch.transaction.rows.row_map import moved_to_tags, runs_of
+from anabranch.transactions.commit.commit_queue import CommitQueue
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.proposed_commit import Bin, Operation
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
+from anabranch.transactions.rows.row_map import moved_to_tags, runs_of
 
 FILES, ROWS_PER_FILE = 16, 4096
 SMALL_FILE_ROWS = 100

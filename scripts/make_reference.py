@@ -141,7 +141,7 @@ def _opening(name: str) -> str:
 def session_functions() -> str:
     """The functions of `anabranch`."""
     sections = []
-    for name in ("session", "enable", "disable", "serve", "on_progress", "report"):
+    for name in ("session", "enable", "disable", "serve", "on_progress", "report", "transaction", "transact"):
         function = getattr(anabranch, name)
         sections.append(f"### `anabranch.{name}{_signature(function)}`\n\n{inspect.getdoc(function)}")
     return "\n\n".join(sections)

@@ -20,13 +20,13 @@ LAYERS: list[set[str]] = [
     {"display_tables", "java_search", "arrow_pool"},
     {"errors", "clock", "booleans", "patches"},
     {"cached_property", "progress"},
-    {"protocol", "storage"},
+    {"protocol", "storage", "compressed_texts"},
     {"schema", "predicates", "deletion_vectors"},
     {"log"},
     {"data_skipping"},
     {"snapshot"},
     {"uniform"},
-    {"transaction"},
+    {"transactions"},
     {"spark"},
     {"connect_messages"},
     {"change_feed"},
@@ -55,7 +55,7 @@ FOLDERS_THAT_STACK: dict[str, list[str]] = {
     "spark": ["gateway", "conditions", "extension", "layout", "write", "rows", "native", "session"],
     "sql": ["grammar", "execute", "own"],
     "storage": ["local", "object", "hadoop", "opening"],
-    "transaction": ["rows", "conflicts", "commit", "multi_statement"],
+    "transactions": ["rows", "conflicts", "commit", "multi_statement"],
 }
 """For each package in this table its folders, lowest first: a folder imports only from folders before it."""
 
@@ -182,7 +182,7 @@ def test_modules_of_a_package_form_no_circle() -> None:
 
 
 def test_layers_below_spark_hold_no_session() -> None:
-    """Nothing from `transaction` down needs Spark running."""
+    """Nothing from `transactions` down needs Spark running."""
     with_session = [
         f"{module.relative_to(SOURCE)} imports {name}"
         for module, name in imports()
@@ -212,12 +212,12 @@ def test_time_zones_are_those_of_the_jvm() -> None:
     assert users == {"cli"}
 
 
-@pytest.mark.parametrize("package", ["log", "snapshot", "transaction"])
+@pytest.mark.parametrize("package", ["log", "snapshot", "transactions"])
 def test_time_and_chance_are_handed_in(package: str) -> None:
     """What decides a race can be replayed: no clock, random source or environment of its own."""
     for module in (SOURCE / package).rglob("*.py"):
         direct = imports_of(module) & MUST_BE_HANDED_IN
-        allowed = {"random"} if package == "transaction" else set()  # only as the type of an argument
+        allowed = {"random"} if package == "transactions" else set()  # only as the type of an argument
         assert direct <= allowed, f"{module} imports {direct}"
 
 

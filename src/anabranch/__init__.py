@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from anabranch.reports import report
     from anabranch.server.running_server import serve
     from anabranch.sessions import disable, enable, session
+    from anabranch.table_transactions import transact, transaction
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "disable", "enable", "on_progress", "report", "serve", "session"]
+__all__ = ["__version__", "disable", "enable", "on_progress", "report", "serve", "session", "transact", "transaction"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported at first use: the command line reads logs without Spark, whose classes take long to import.
-    if name in {"disable", "enable", "serve", "session"}:
+    if name in {"disable", "enable", "serve", "session", "transact", "transaction"}:
         # First, for its message: those imports fail where PySpark is missing, or too old.
         import anabranch.pyspark_release  # noqa: F401, PLC0415
     if name in {"disable", "enable", "session"}:
@@ -33,6 +34,10 @@ def __getattr__(name: str) -> Any:
         from anabranch.progress.progress_events import on_progress  # noqa: PLC0415
 
         return on_progress
+    if name in {"transact", "transaction"}:
+        import anabranch.table_transactions as table_transactions  # noqa: PLC0415, PLR0402
+
+        return getattr(table_transactions, name)
     if name == "report":
         from anabranch.reports import report  # noqa: PLC0415
 

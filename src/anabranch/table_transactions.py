@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.schema.paths import quote
 from anabranch.spark.session.table_identifiers import is_absolute_path
-from anabranch.transaction.statement_retry import execute_with_retries
+from anabranch.transactions.statement_retry import execute_with_retries
 
 T = TypeVar("T")
 

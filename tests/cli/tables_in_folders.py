@@ -21,11 +21,11 @@ from anabranch.predicates.expressions import Unknown
 from anabranch.protocol.actions import PARQUET, Action, AddFile, Metadata, Protocol, RemoveFile
 from anabranch.snapshot.checkpointing import checksum_of, write_checkpoint
 from anabranch.storage.local.local_store import LocalStore
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import hide_rows
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import hide_rows
 from deletion_vectors.vector_files import encode_file
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])

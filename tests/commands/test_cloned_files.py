@@ -29,9 +29,9 @@ from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, Domain
 from anabranch.protocol.data_paths import decode_path, encode_path
 from anabranch.protocol.features import supported_features
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.proposed_commit import Operation
-from transaction.log_linter import lint
-from transaction.table_on_memory import (
+from anabranch.transactions.proposed_commit import Operation
+from transactions.log_linter import lint
+from transactions.table_on_memory import (
     Writer,
     add,
     created,
@@ -41,7 +41,7 @@ from transaction.table_on_memory import (
     rival_of,
     with_properties,
 )
-from transaction.table_on_memory import writer as blank
+from transactions.table_on_memory import writer as blank
 
 
 def cloned(*adds: AddFile, root: str = "/src", folders: tuple[str, ...] = (), target: str = "/clone") -> list[AddFile]:

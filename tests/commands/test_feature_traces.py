@@ -31,7 +31,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, assign_ids_and_na
 from anabranch.schema.serialization import schema_string
 from anabranch.schema.type_widening import record_type_changes
 from anabranch.snapshot.snapshot import Snapshot
-from transaction.table_on_memory import add, created, domain, features, metadata, vector_of
+from transactions.table_on_memory import add, created, domain, features, metadata, vector_of
 
 BASE = ("appendOnly", "invariants")
 INT = StructType([StructField("a", IntegerType())])

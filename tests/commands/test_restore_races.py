@@ -22,11 +22,11 @@ from anabranch.exceptions import (
 )
 from anabranch.predicates.expressions import TRUE
 from anabranch.protocol.actions import AddFile, Metadata
-from anabranch.transaction.proposed_commit import Bin, Operation
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import hide_rows
-from transaction.log_linter import lint
-from transaction.table_on_memory import (
+from anabranch.transactions.proposed_commit import Bin, Operation
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import hide_rows
+from transactions.log_linter import lint
+from transactions.table_on_memory import (
     Writer,
     add,
     created,

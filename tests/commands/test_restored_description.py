@@ -12,7 +12,7 @@ from anabranch.commands.restore.restore_definition import RestoredDefinition, re
 from anabranch.protocol.actions import DomainMetadata, Metadata, Protocol
 from anabranch.protocol.features import supported_features
 from anabranch.snapshot.snapshot import Snapshot
-from transaction.table_on_memory import Writer, add, created, domain, features, metadata
+from transactions.table_on_memory import Writer, add, created, domain, features, metadata
 
 ALL = features("deletionVectors", "clustering", "domainMetadata", "identityColumns", "inCommitTimestamp", "rowTracking")
 

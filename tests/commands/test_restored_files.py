@@ -16,7 +16,7 @@ from anabranch.snapshot.live_files import FileBlock, LiveFiles
 from anabranch.storage.external_files import ExternalFileStore
 from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
-from transaction.table_on_memory import add
+from transactions.table_on_memory import add
 
 FILES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([None, "1", "2"]))
 

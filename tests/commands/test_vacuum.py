@@ -34,11 +34,11 @@ from anabranch.storage.file_tree import TREE_SCHEMA, Deletion
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.proposed_commit import Operation
 from commands.vacuumed_tables import HOUR_MS, VECTORS, WEEK_HOURS, Target
 from storage.faults import FaultyStore, WriterDied
-from transaction.table_on_memory import TestClock, add, metadata, rival_of, with_properties, writer
+from transactions.table_on_memory import TestClock, add, metadata, rival_of, with_properties, writer
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from anabranch.commands.vacuum.vacuum_settings import VacuumSettings
 from anabranch.protocol.actions import Action, CommitInfo, Protocol, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.transaction import Transaction
-from transaction.table_on_memory import PLAIN, TestClock, created, features, metadata, rival_of, with_properties
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.transaction import Transaction
+from transactions.table_on_memory import PLAIN, TestClock, created, features, metadata, rival_of, with_properties
 
 HOUR_MS = 3_600_000
 WEEK_HOURS = 168

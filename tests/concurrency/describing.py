@@ -17,7 +17,7 @@ from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata
 from anabranch.snapshot.snapshot import Snapshot
 from concurrency.conditions import EVERY, Row, Where
 from concurrency.statements import Plan, Statement, listed, look
-from transaction.table_on_memory import domain, features
+from transactions.table_on_memory import domain, features
 
 PHYSICAL, NUMBER, MAX_NUMBER = (
     "delta.columnMapping.physicalName",

@@ -18,12 +18,12 @@ from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransacti
 from anabranch.protocol.features import supported
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.commit.commit_draft import tracks_rows
-from anabranch.transaction.proposed_commit import Bin, Operation
-from anabranch.transaction.read_set import FileKey, RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import hide_rows, removal
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_draft import tracks_rows
+from anabranch.transactions.proposed_commit import Bin, Operation
+from anabranch.transactions.read_set import FileKey, RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
+from anabranch.transactions.transaction import Transaction
 from concurrency.conditions import EVERY, Condition, Row
 from concurrency.describing import MANIFESTS, Alter, Replace, changes, described_by, keeps_rules
 from concurrency.foreign import ForeignCommit, foreign_commit

@@ -11,9 +11,9 @@ from pyroaring import BitMap64
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import StoredVectors
-from anabranch.transaction.rows.located_rows import FindRows, RowPositions
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import StoredVectors
+from anabranch.transactions.rows.located_rows import FindRows, RowPositions
 from concurrency.conditions import Row
 from concurrency.played_ids import KeptIds, RowId, id_of
 

@@ -12,7 +12,7 @@ from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.features import supported
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import PutOutcome
-from anabranch.transaction.rows.row_ids import (
+from anabranch.transactions.rows.row_ids import (
     ROW_TRACKING_DOMAIN,
     ROW_TRACKING_FEATURE,
     high_water_mark_of,

@@ -31,7 +31,7 @@ from concurrency.statements import (
     Restore,
     Statement,
 )
-from transaction.log_linter import lint, parsed
+from transactions.log_linter import lint, parsed
 
 PERMUTED_MAX = 7
 MARK = "delta.identity.highWaterMark"

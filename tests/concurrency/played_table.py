@@ -18,15 +18,15 @@ from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.transaction.commit.after_commit import AfterCommit
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.read_set import EvaluateRows, RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import StoredVectors
-from anabranch.transaction.rows.row_ids import NO_ROW_IDS, with_row_ids
+from anabranch.transactions.commit.after_commit import AfterCommit
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.read_set import EvaluateRows, RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import StoredVectors
+from anabranch.transactions.rows.row_ids import NO_ROW_IDS, with_row_ids
 from concurrency.conditions import Condition, Row
 from concurrency.finding import finding
 from concurrency.played_ids import KeptId
-from transaction.table_on_memory import TestClock, features, metadata, with_properties
+from transactions.table_on_memory import TestClock, features, metadata, with_properties
 
 SCHEMA = StructType([StructField("k", LongType()), StructField("v", LongType())])
 NAMED_SCHEMA = StructType(

@@ -9,11 +9,11 @@ import numpy as np
 
 from anabranch.clock import random_uuid
 from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.multi_statement.net_commit import commit_net_changes
-from anabranch.transaction.multi_statement.open_transaction import OpenTransaction, TableInTransaction
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import Scan
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.multi_statement.net_commit import commit_net_changes
+from anabranch.transactions.multi_statement.open_transaction import OpenTransaction, TableInTransaction
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import Scan
 from concurrency.executor import begin
 from concurrency.played_table import PlayedTable
 from concurrency.several_statements import Query, RollBackTo, Savepoint, Seen, SeveralStatements, Step, seen_of

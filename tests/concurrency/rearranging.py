@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from anabranch.protocol.actions import Action, AddFile, RemoveFile
-from anabranch.transaction.proposed_commit import Bin
-from anabranch.transaction.rows.deletion_vector_actions import removal
-from anabranch.transaction.rows.row_map import Run, moved_to_tags, runs_of
+from anabranch.transactions.proposed_commit import Bin
+from anabranch.transactions.rows.deletion_vector_actions import removal
+from anabranch.transactions.rows.row_map import Run, moved_to_tags, runs_of
 from concurrency.conditions import Row
 from concurrency.played_ids import KeptId, as_copied, id_of
 from concurrency.played_table import NOW_MS, PlayedTable, Version

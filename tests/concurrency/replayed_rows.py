@@ -8,7 +8,7 @@ from typing import Any
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
 from concurrency.played_table import PlayedTable
-from transaction.log_linter import hidden_rows, parsed
+from transactions.log_linter import hidden_rows, parsed
 
 
 def rows_at_every_version(played: PlayedTable) -> Iterator[list[tuple[dict[str, Any], int, Row]]]:

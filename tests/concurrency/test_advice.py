@@ -8,14 +8,14 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from anabranch.errors.commits import ConflictReason, DeltaConcurrentModificationException
 from anabranch.protocol.actions import Action
-from anabranch.transaction.commit.commit_context import RetryLimits
-from anabranch.transaction.conflicts import conflict_advice as advice
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import RetryLimits
+from anabranch.transactions.conflicts import conflict_advice as advice
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.transaction import Transaction
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
 from concurrency.statements import Delete, Insert, Update
-from transaction.table_on_memory import (
+from transactions.table_on_memory import (
     SCHEMA,
     add,
     created,

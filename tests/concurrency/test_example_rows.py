@@ -14,15 +14,15 @@ from anabranch.errors.commits import (
     RowValues,
 )
 from anabranch.errors.environment import FileMissingError
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import DescribeRows, RowsOfFile
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import DescribeRows, RowsOfFile
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.merging import Merge
 from concurrency.played_table import Manner
 from concurrency.scenes import Scene
 from concurrency.statements import Delete, InsertSelect, Optimize, Statement, Update
-from transaction.table_on_memory import add, created, id_is, rival_of
+from transactions.table_on_memory import add, created, id_is, rival_of
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from pyroaring import BitMap64
 
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.located_rows import RowPositions, checked_positions
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.located_rows import RowPositions, checked_positions
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS, run
 from concurrency.judges import violations
@@ -25,7 +25,7 @@ from concurrency.random_histories import (
 )
 from concurrency.scenes import Scene, keys
 from concurrency.statements import Delete, Insert, Optimize, Update
-from transaction.table_on_memory import add
+from transactions.table_on_memory import add
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

@@ -11,9 +11,9 @@ from pyroaring import BitMap64
 from anabranch.errors.commits import RowsNotLiveError
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import StoredVectors, hide_rows
-from transaction.table_on_memory import add
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import StoredVectors, hide_rows
+from transactions.table_on_memory import add
 
 
 def vectors() -> StoredVectors:

@@ -10,13 +10,13 @@ from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDelete
 from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
 from anabranch.protocol.actions_json import parse_actions
 from anabranch.protocol.log_paths import commit_path
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import hide_rows
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import hide_rows
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.scenes import Scene, keys
 from concurrency.statements import Delete, Statement, Update
-from transaction.table_on_memory import add, created, features, id_is, rival_of
+from transactions.table_on_memory import add, created, features, id_is, rival_of
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

@@ -11,14 +11,14 @@ from anabranch.errors.commits import (
     ConflictReason,
 )
 from anabranch.predicates.expressions import Unknown
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 from concurrency.conditions import EVERY, Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.merging import Merge
 from concurrency.played_table import Manner
 from concurrency.scenes import Scene, keys
 from concurrency.statements import Delete, Insert, InsertSelect, Update
-from transaction.table_on_memory import TestClock
+from transactions.table_on_memory import TestClock
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

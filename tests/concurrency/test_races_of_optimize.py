@@ -9,17 +9,17 @@ import pytest
 from pyroaring import BitMap64
 
 from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConflictReason
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import hide_rows
-from anabranch.transaction.rows.row_map import MOVED_TO_TAG
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import hide_rows
+from anabranch.transactions.rows.row_map import MOVED_TO_TAG
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.merging import Merge
 from concurrency.played_table import Manner
 from concurrency.scenes import Scene, keys
 from concurrency.statements import Delete, Insert, InsertSelect, Optimize, Update
-from transaction.table_on_memory import add, created, date_is, features, metadata, remove, rival_of
+from transactions.table_on_memory import add, created, date_is, features, metadata, remove, rival_of
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

@@ -11,7 +11,7 @@ from concurrency.histories import LEVELS
 from concurrency.played_table import Manner
 from concurrency.scenes import Scene
 from concurrency.statements import Delete, Foreign, Insert, InsertSelect, Optimize, ReplaceWhere, Restore, Statement
-from transaction.table_on_memory import add, created, features, remove
+from transactions.table_on_memory import add, created, features, remove
 
 UNCOUNTED = Manner(statistics="nothing", whole_files=True)
 V_IS_2, V_IS_3 = Where("v", "=", 2), Where("v", "=", 3)

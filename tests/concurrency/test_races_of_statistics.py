@@ -10,7 +10,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 from anabranch.errors.commits import ConcurrentAppendException
 from anabranch.predicates.expressions import EQ, GT, Column, Comparison, Literal, Predicate
 from anabranch.protocol.actions import AddFile
-from transaction.table_on_memory import Writer, created, features, metadata, rival_of, with_properties
+from transactions.table_on_memory import Writer, created, features, metadata, rival_of, with_properties
 
 SCHEMA = StructType(
     [

@@ -9,7 +9,7 @@ import pytest
 from pyroaring import BitMap64
 
 from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.transaction.rows.row_map import Moves, Run, checked_moves, moved_to_tags, runs_of
+from anabranch.transactions.rows.row_map import Moves, Run, checked_moves, moved_to_tags, runs_of
 
 OutputRow = tuple[str, int]
 

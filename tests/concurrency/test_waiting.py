@@ -10,7 +10,7 @@ RACES = range(1, 91)
 DOCSTRINGS = re.compile(r"Covers races? ([^:.\n]*)")
 NUMBERS = re.compile(r"(?<![A-Z\d])(\d+)(?:\s*(?:to|-)\s*(\d+))?")
 """Not the `F36` of a fault."""
-IN_MEMORY = ("concurrency", "transaction")
+IN_MEMORY = ("concurrency", "transactions")
 """Where tests need neither Spark nor a disk."""
 
 NEED_MORE = {

@@ -14,19 +14,19 @@ from pyroaring import BitMap64
 from anabranch.commands.restore.restore_table import PreparedRestore
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import Action, AddFile, RemoveFile
-from anabranch.transaction.commit import commit_draft, invariants
-from anabranch.transaction.conflicts import compaction_rebase, conflict_checks, row_conflicts, row_tracing
-from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
-from anabranch.transaction.conflicts.latest_state import LatestState
-from anabranch.transaction.conflicts.relocate_rows import RelocatedRows
-from anabranch.transaction.conflicts.row_tracing import TracedRows, UnresolvedDelete
-from anabranch.transaction.conflicts.traced_files import TracedFile
-from anabranch.transaction.conflicts.winners import Winner
-from anabranch.transaction.proposed_commit import ProposedCommit
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows import deletion_vector_actions
-from anabranch.transaction.rows.row_map import Moves
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit import commit_draft, invariants
+from anabranch.transactions.conflicts import compaction_rebase, conflict_checks, row_conflicts, row_tracing
+from anabranch.transactions.conflicts.conflict_context import Conflict, ConflictContext
+from anabranch.transactions.conflicts.latest_state import LatestState
+from anabranch.transactions.conflicts.relocate_rows import RelocatedRows
+from anabranch.transactions.conflicts.row_tracing import TracedRows, UnresolvedDelete
+from anabranch.transactions.conflicts.traced_files import TracedFile
+from anabranch.transactions.conflicts.winners import Winner
+from anabranch.transactions.proposed_commit import ProposedCommit
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows import deletion_vector_actions
+from anabranch.transactions.rows.row_map import Moves
+from anabranch.transactions.transaction import Transaction
 from concurrency.conditions import KeyIn, Row
 from concurrency.random_histories import (
     APPENDS_AND_COMPACTION,

@@ -8,16 +8,16 @@ import weakref
 
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.commit import invariants
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.conflicts.latest_state import LiveFileIndex
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.multi_statement import open_transaction
-from anabranch.transaction.multi_statement.net_changes import NetChanges
-from anabranch.transaction.multi_statement.open_transaction import OpenTransaction, TableInTransaction
-from anabranch.transaction.proposed_commit import ProposedCommit
-from anabranch.transaction.read_set import ReadSet, Scan
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit import invariants
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.conflicts.latest_state import LiveFileIndex
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.multi_statement import open_transaction
+from anabranch.transactions.multi_statement.net_changes import NetChanges
+from anabranch.transactions.multi_statement.open_transaction import OpenTransaction, TableInTransaction
+from anabranch.transactions.proposed_commit import ProposedCommit
+from anabranch.transactions.read_set import ReadSet, Scan
+from anabranch.transactions.transaction import Transaction
 from concurrency.played_transactions import RunningTransaction
 from concurrency.random_histories import TRANSACTIONS, TRANSACTIONS_ON_FEW_FILES
 from concurrency.wrong_rules import WrongRule, no_complaints

@@ -26,8 +26,8 @@ from anabranch.clock import SystemClock
 from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening.store_opening import open_store
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.proposed_commit import Operation
 
 ROWS = 3
 COLUMNS = ("writer", "number", "row")

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from anabranch.storage.local.local_store import LocalStore
 from processes.appender import append, create, opened
 from processes.reading import Append, appends_in, appends_seen_by_all, run
-from transaction.log_linter import lint
+from transactions.log_linter import lint
 
 pytestmark = pytest.mark.long
 

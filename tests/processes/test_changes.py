@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.tables import DeltaTable
 from processes.changing import WRITERS, Changers, make, seen_by_all
-from transaction.log_linter import lint
+from transactions.log_linter import lint
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -18,7 +18,7 @@ from interop.readers import read_by_delta_rs
 from processes.appender import ROWS, STORAGE, append, create, table_in
 from processes.reading import appends_in, run
 from storage.services import BUCKET, SECRET_KEY, SETTINGS, s3_store
-from transaction.log_linter import lint
+from transactions.log_linter import lint
 
 
 def read_over_s3(endpoint: str, name: str, version: int | None = None) -> pa.Table:

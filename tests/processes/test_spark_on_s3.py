@@ -16,7 +16,7 @@ from anabranch.exceptions import ProtocolChangedException
 from anabranch.tables import DeltaTable
 from interop.readers import read_by_delta_rs
 from storage.services import BUCKET, SETTINGS, s3_store
-from transaction.log_linter import lint
+from transactions.log_linter import lint
 
 pytestmark = [
     pytest.mark.spark,

@@ -19,7 +19,7 @@ from anabranch.progress.progress_events import (
     note,
     reporting,
 )
-from transaction.table_on_memory import TestClock, add, created, rival_of
+from transactions.table_on_memory import TestClock, add, created, rival_of
 
 
 def test_a_listener_learns_of_each_change() -> None:

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType
 
+from anabranch import compressed_texts
 from anabranch.data_skipping import statistics_columns
 from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.log import checkpoint_part, checkpoint_writing, compressed_texts
+from anabranch.log import checkpoint_part, checkpoint_writing
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot

@@ -18,7 +18,7 @@ from soak.model import EFFECTS, KEEPING, Inapplicable, Row, State, Statement
 from soak.refusals import problem_of_refusal
 from soak.statements import level_of
 from soak.versions import Values, Version, Versions, row_of
-from transaction.log_linter import lint
+from transactions.log_linter import lint
 
 MAINTENANCE = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "ROW TRACKING BACKFILL"})
 """Operations that change no row, of any writer."""

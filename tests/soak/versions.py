@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 
 from anabranch.storage.local.local_store import LocalStore
-from transaction.log_linter import hidden_rows
+from transactions.log_linter import hidden_rows
 
 Values = tuple[tuple[str, int | None], ...]
 """A row: its columns and their values, by name."""

@@ -21,11 +21,11 @@ from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.transaction.commit.commit_context import RetryLimits
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.commit.commit_context import RetryLimits
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.proposed_commit import Operation
 from storage.faults import FaultyStore
-from transaction.table_on_memory import PLAIN, TestClock, add, metadata, with_properties
+from transactions.table_on_memory import PLAIN, TestClock, add, metadata, with_properties
 
 CALLS = (
     "head",

@@ -10,7 +10,7 @@ from anabranch.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from anabranch.streaming.source_files import BatchPart
 from anabranch.streaming.source_options import SourceOptions
 from anabranch.streaming.stream_source import StreamSource
-from transaction.table_on_memory import Writer, rival_of
+from transactions.table_on_memory import Writer, rival_of
 
 BATCHES_MAX = 200
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from anabranch.storage.opening.store_opening import open_store
 from interop.readers import read_by_delta_rs
-from transaction.log_linter import lint
+from transactions.log_linter import lint
 
 PROGRAM = Path(__file__).parent / "programs" / "soaking.py"
 PARTS = ("append", "change", "read")

@@ -30,7 +30,7 @@ from anabranch.streaming.source_options import SourceOptions
 from anabranch.streaming.stream_source import StreamSource
 from streaming.micro_batches import Checkpoint, Killed, Sink, run
 from streaming.micro_batches import source as untracked
-from transaction.table_on_memory import Writer, add, created, features, metadata, remove, rival_of
+from transactions.table_on_memory import Writer, add, created, features, metadata, remove, rival_of
 
 SOURCE = "file:/checkpoint/sources/0"
 HASH = -903663869

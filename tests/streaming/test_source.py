@@ -35,7 +35,7 @@ from anabranch.streaming.source_offset import BASE_INDEX, SourceOffset, parse_of
 from anabranch.streaming.source_options import SourceOptions
 from anabranch.streaming.stream_source import Outstanding
 from streaming.micro_batches import Checkpoint, Killed, Sink, all_of, batches_of, names, run, source
-from transaction.table_on_memory import SCHEMA, Writer, add, created, features, metadata, remove
+from transactions.table_on_memory import SCHEMA, Writer, add, created, features, metadata, remove
 
 ID = "table-1"
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from anabranch.commands.dml.statement import Prepared
 from anabranch.commands.write import write_command
 from anabranch.exceptions import DeltaConcurrentModificationException
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.transaction import Transaction
 
 
 def beaten(spark: SparkSession, statement: str, winner: str, *others: Callable[[], object]) -> None:

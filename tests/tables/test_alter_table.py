@@ -61,7 +61,7 @@ from anabranch.errors.schema import ColumnMappingChangeError, ColumnNotFoundErro
 from anabranch.errors.tables import DefaultsNotEnabledError
 from anabranch.schema.column_changes import FIRST, ColumnChange, NewColumn, Position
 from anabranch.tables import DeltaTable, IdentityGenerator
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 from session_kinds import delta_session, table_ref
 
 pytestmark = pytest.mark.spark

@@ -31,9 +31,9 @@ from anabranch.protocol.data_paths import decode_path
 from anabranch.protocol.features import supported_features
 from anabranch.schema.column_changes import ColumnChange
 from anabranch.tables import DeltaTable
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import hide_rows
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import hide_rows
 from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import delta_session, table_ref
 from tables.made_tables import numbered_table

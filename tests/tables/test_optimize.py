@@ -22,7 +22,7 @@ from anabranch.errors.maintenance import (
     ZOrderWithoutStatisticsError,
 )
 from anabranch.tables import DeltaTable
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import table_ref
 

@@ -24,7 +24,7 @@ from anabranch.commands.optimize.rewrite_job import ROUNDS_MAX, RewriteJob, Rewr
 from anabranch.commands.table_access import TableRef
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.tables import DeltaTable
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import table_ref
 

@@ -17,7 +17,7 @@ from anabranch.exceptions import (
 )
 from anabranch.schema.write_rules import WriteApi
 from anabranch.tables import DeltaTable
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
 from tables.statements import delete, update

@@ -20,9 +20,9 @@ from anabranch.errors.alterations import RowTrackingEnablementError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import MetadataChangedException
 from anabranch.tables import DeltaTable
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.transaction import Transaction
 from session_kinds import in_this_process
 from tables.tracked_rows import append, last_commit, table_ref, tracked
 

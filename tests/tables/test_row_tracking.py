@@ -22,8 +22,8 @@ from anabranch.errors.commits import ConcurrentDeleteDeleteException, DeltaConcu
 from anabranch.errors.maintenance import RowTrackingColumnsError
 from anabranch.protocol.actions import AddFile
 from anabranch.tables import DeltaTable
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.rows.deletion_vector_actions import removal
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.rows.deletion_vector_actions import removal
 from interop.readers import read_by_delta_rs, read_by_duckdb
 from tables.tracked_rows import TRACKED, append, delete, last_commit, stored, table_ref, tracked
 

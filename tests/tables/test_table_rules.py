@@ -40,7 +40,7 @@ from anabranch.schema.enforcement import plan_write
 from anabranch.schema.write_rules import WriteApi, rules_for
 from anabranch.spark.write.conform import conform
 from anabranch.tables import DeltaTable, IdentityGenerator
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 from session_kinds import table_ref
 
 pytestmark = pytest.mark.spark

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch import transact, transaction
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import StatementInTransactionError, TransactionStateError
 from anabranch.exceptions import (
@@ -18,7 +19,6 @@ from anabranch.exceptions import (
     ConcurrentDeleteReadException,
     DeltaConcurrentModificationException,
 )
-from anabranch.table_transactions import transact, transaction
 from anabranch.tables import DeltaTable
 from session_kinds import classic
 

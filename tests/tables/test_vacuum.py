@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import ConcurrentDeleteReadException
 from anabranch.errors.maintenance import RetentionTooShortError
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.transaction import Transaction
 from session_kinds import in_this_process
 
 from .made_tables import make_table

@@ -27,9 +27,9 @@ from anabranch.spark.engine import WriteRequest
 from anabranch.spark.write.file_schema import stored_fields
 from anabranch.spark.write.written_files import ManifestEntry, completed
 from anabranch.storage.local.local_store import LocalStore
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.rows.deletion_vector_actions import removal
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.rows.deletion_vector_actions import removal
 
 UNIFORM = {"delta.enableIcebergCompatV2": "true", "delta.universalFormat.enabledFormats": "iceberg"}
 

@@ -33,7 +33,7 @@ from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
 from anabranch.spark.session.delta_session import open_table_of_file
 from anabranch.sql.change_feed_functions import ARGUMENTS, changes_of_values
-from anabranch.transaction.delta_log import DeltaLog
+from anabranch.transactions.delta_log import DeltaLog
 
 EXECUTIONS_KEPT_MAX = 256
 

@@ -19,7 +19,7 @@ from anabranch.errors.dml import ChangesIncompleteError
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile
 from anabranch.protocol.partition_values import serialize_partition_value
-from anabranch.transaction.rows.row_ids import row_count
+from anabranch.transactions.rows.row_ids import row_count
 
 DIFFERENCE = "difference"
 """Storage type of a vector that is stored nowhere: it names the rows by which two vectors differ."""

@@ -26,7 +26,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.text_format import count, plain
-from anabranch.transaction.rows.row_ids import row_count
+from anabranch.transactions.rows.row_ids import row_count
 
 if TYPE_CHECKING:
     from rich.console import Console

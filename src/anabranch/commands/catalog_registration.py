@@ -12,7 +12,7 @@ from anabranch.protocol.actions import Metadata
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.serialization import parse_schema
 from anabranch.spark.session.catalog import CatalogEntry
-from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_context import CommittedVersion
 
 LOGGER = logging.getLogger("anabranch.commit")
 REGISTRATION_MS_MAX = 5_000

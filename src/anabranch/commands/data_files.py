@@ -14,7 +14,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.write.optimized_write import optimized
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transaction.commit.commit_draft import ROWS_KEPT_TAG
+from anabranch.transactions.commit.commit_draft import ROWS_KEPT_TAG
 
 
 def write_data_files(

@@ -26,10 +26,10 @@ from anabranch.spark.session.table_identifiers import (
     is_absolute_path,
     parse_identifier,
 )
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.multi_statement.open_transaction import OpenTransaction, open_transaction
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.multi_statement.open_transaction import OpenTransaction, open_transaction
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.commit")
 LISTED_FILES_MAX = 100

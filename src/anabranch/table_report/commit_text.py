@@ -9,7 +9,7 @@ from typing import Any
 
 from anabranch.protocol.actions import CommitInfo
 from anabranch.text_format import count, listed, plain, size
-from anabranch.transaction.conflicts.rebase_report import (
+from anabranch.transactions.conflicts.rebase_report import (
     LANDED_AFTER_TAG,
     LOST_TO_TAG,
     parsed_versions,

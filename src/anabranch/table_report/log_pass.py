@@ -17,7 +17,7 @@ from anabranch.table_report.commit_text import landed_after, metrics_in_words, p
 from anabranch.table_report.description_changes import metadata_changes, protocol_changes
 from anabranch.table_report.file_change_summary import FileChangeSummary
 from anabranch.table_report.report_values import CommitSummary
-from anabranch.transaction.conflicts.rebase_report import LOST_TO_TAG, parsed_versions
+from anabranch.transactions.conflicts.rebase_report import LOST_TO_TAG, parsed_versions
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.protocol.features import supported
 from anabranch.protocol.protocol_evolution import upgrade_protocol
 from anabranch.schema.paths import FieldPath, quoted
-from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_context import CommittedVersion
 
 
 def alter_cluster_by(table: TableRef, columns: Sequence[FieldPath]) -> CommittedVersion | None:

@@ -38,7 +38,7 @@ from anabranch.schema.logical_types import DECLARED_TYPE
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import FieldPath, find, find_field_or_part, quote, quoted
 from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
-from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_context import CommittedVersion
 
 
 class ChangedTable:

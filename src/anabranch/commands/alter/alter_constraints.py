@@ -12,7 +12,7 @@ from anabranch.errors.constraints import ConstraintExistsError, ConstraintNotFou
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
 from anabranch.schema.write_rules import check_owner
 from anabranch.spark.write.row_rules import to_column
-from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_context import CommittedVersion
 
 _ASSUMES_IF_EXISTS = "spark.databricks.delta.constraints.assumesDropIfExists.enabled"
 

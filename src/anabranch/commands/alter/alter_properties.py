@@ -31,9 +31,9 @@ from anabranch.protocol.properties import (
 )
 from anabranch.protocol.protocol_evolution import requested_protocol
 from anabranch.schema.iceberg_rules import check_iceberg_table
-from anabranch.transaction.commit.after_commit import check_listable
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.statement_retry import execute_with_retries
+from anabranch.transactions.commit.after_commit import check_listable
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.statement_retry import execute_with_retries
 
 COMMENT = "comment"
 """The table's description, which is set like a property but is none."""

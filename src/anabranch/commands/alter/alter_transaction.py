@@ -19,9 +19,9 @@ from anabranch.protocol.features import check_writable
 from anabranch.protocol.protocol_evolution import ProtocolRequest
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.transaction import Transaction
 
 ROWS_SHOWN_MAX = 3
 

@@ -37,11 +37,11 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WriteRequest
 from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
 from anabranch.spark.write.rewrite_request import NO_LIMIT
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.rows.deletion_vector_actions import removal
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import FileKey
+from anabranch.transactions.rows.deletion_vector_actions import removal
 
 LOGGER = logging.getLogger("anabranch.features")
 MODE = "delta.columnMapping.mode"

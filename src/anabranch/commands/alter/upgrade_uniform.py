@@ -33,7 +33,7 @@ from anabranch.protocol.iceberg_compat import (
 )
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 from anabranch.uniform.iceberg_library import check_installed
 
 OPERATION = "REORG TABLE UPGRADE UNIFORM"

@@ -33,8 +33,8 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier
 from anabranch.storage.external_files import allowed_prefixes_of, canonical_root
-from anabranch.transaction.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
-from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN
+from anabranch.transactions.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
+from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN
 
 NO_VERSION = -1
 _FORMATS = ("parquet",)

@@ -28,11 +28,11 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier
 from anabranch.storage.external_files import canonical_root
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.conflicts.winners import Winner
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.rows.deletion_vector_actions import removal
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.conflicts.winners import Winner
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.rows.deletion_vector_actions import removal
+from anabranch.transactions.transaction import Transaction
 
 _ABSOLUTE = re.compile(r"^(/|~|[A-Za-z][A-Za-z0-9+.\-]+:)")
 

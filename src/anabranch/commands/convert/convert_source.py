@@ -33,7 +33,7 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.parquet_tables import ParquetTable, ParquetTables, spark_path
 from anabranch.spark.session.table_identifiers import PATH_SCHEMA, NameIdentifier
 from anabranch.storage.log_store import StoredFile
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 
 _ABSOLUTE = re.compile(r"^(/|[A-Za-z][A-Za-z0-9+.-]*:)")
 _CONVERT = "spark.databricks.delta.convert."

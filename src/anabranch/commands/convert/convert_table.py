@@ -37,7 +37,7 @@ from anabranch.schema.serialization import parse_schema
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.footer_statistics import ForeignFooters
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 
 _SETTINGS = "spark.databricks.delta."
 

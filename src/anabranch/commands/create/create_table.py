@@ -40,11 +40,11 @@ from anabranch.schema.type_widening import TYPE_CHANGES
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.commit.commit_draft import PROTECTED_BEFORE
-from anabranch.transaction.conflicts.conflict_checks import USE_EXISTING_TABLE
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.rows.deletion_vector_actions import removal
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_draft import PROTECTED_BEFORE
+from anabranch.transactions.conflicts.conflict_checks import USE_EXISTING_TABLE
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.rows.deletion_vector_actions import removal
 
 _IGNORES_NESTED_NOT_NULL = "spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled"
 

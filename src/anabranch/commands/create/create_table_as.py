@@ -38,9 +38,9 @@ from anabranch.schema.enforcement import WritePlan, plan_new_schema
 from anabranch.schema.write_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.native.plan_reading import versions_read
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.proposed_commit import already_written
-from anabranch.transaction.statement_retry import Attempt
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.proposed_commit import already_written
+from anabranch.transactions.statement_retry import Attempt
 
 PLAIN = WriteOptions(mode=SaveMode.OVERWRITE)
 

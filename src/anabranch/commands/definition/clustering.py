@@ -27,7 +27,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, logical_path, phy
 from anabranch.schema.paths import FieldPath, child, find, fold, quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.table_identifiers import split_identifier
-from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN, faults_of_description
+from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN, faults_of_description
 
 CLUSTERING_COLUMNS_MAX = 4
 

@@ -18,7 +18,7 @@ from anabranch.protocol.actions import AddCDCFile
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transactions.read_set import RowsOfFile
 
 _IMAGE = "__anabranch_image"
 

@@ -21,8 +21,8 @@ from anabranch.commands.table_access import TableRef
 from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import RowsOfFile
 
 
 def prepare_delete(table: TableRef, condition: Column | str | None = None, *, alias: RowNames = None) -> Prepared:

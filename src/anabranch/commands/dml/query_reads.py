@@ -17,9 +17,9 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.engine import OwnRead
 from anabranch.spark.native.plan_reading import own_reads
-from anabranch.transaction.read_set import EvaluateRows, RowsOfFile, Scan
-from anabranch.transaction.rows.deletion_vector_actions import Vectors
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.read_set import EvaluateRows, RowsOfFile, Scan
+from anabranch.transactions.rows.deletion_vector_actions import Vectors
+from anabranch.transactions.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.commit")
 

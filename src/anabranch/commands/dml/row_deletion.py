@@ -16,9 +16,9 @@ from anabranch.schema.computed_columns import with_tracking_columns
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote
 from anabranch.spark.engine import WrittenFiles
-from anabranch.transaction.read_set import FileKey, RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import hide_rows, removal
-from anabranch.transaction.rows.row_ids import row_count
+from anabranch.transactions.read_set import FileKey, RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
+from anabranch.transactions.rows.row_ids import row_count
 
 REWRITTEN_FILE_BYTES = 128 << 20
 """Files with rows that are copied because other rows of their files change are about this large."""

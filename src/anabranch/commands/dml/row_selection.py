@@ -18,9 +18,9 @@ from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.conditions.user_condition import ReadCondition
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import FileKey, RowsOfFile
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import FileKey, RowsOfFile
+from anabranch.transactions.transaction import Transaction
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

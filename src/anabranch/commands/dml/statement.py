@@ -22,11 +22,11 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.cached_rows import CachedRows
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.proposed_commit import already_written
-from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.statement_retry import Attempt, execute_with_retries
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.proposed_commit import already_written
+from anabranch.transactions.read_set import FileKey
+from anabranch.transactions.statement_retry import Attempt, execute_with_retries
+from anabranch.transactions.transaction import Transaction
 
 RETRIES_SETTING = "spark.anabranch.conflictRetries"
 """How often a statement that lost to a true conflict is executed again; never by default."""

@@ -34,9 +34,9 @@ from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
 from anabranch.spark.rows.row_tracking import metadata_with_ids, with_stable_ids, with_tracking
 from anabranch.storage.external_files import allowed_prefixes_of
-from anabranch.transaction.read_set import EvaluateRows, FileKey, RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import Vectors
-from anabranch.transaction.rows.row_ids import row_count
+from anabranch.transactions.read_set import EvaluateRows, FileKey, RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import Vectors
+from anabranch.transactions.rows.row_ids import row_count
 
 EXAMPLE_COLUMNS_MAX = 4
 EXAMPLE_LENGTH_MAX = 100

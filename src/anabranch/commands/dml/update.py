@@ -52,7 +52,7 @@ from anabranch.spark.rows.cached_rows import cache_or_checkpoint
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transactions.read_set import RowsOfFile
 
 _POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 

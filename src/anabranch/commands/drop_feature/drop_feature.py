@@ -48,9 +48,9 @@ from anabranch.protocol.features import (
 from anabranch.protocol.properties import FEATURE_PREFIX
 from anabranch.protocol.protocol_evolution import protocol_of
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
+from anabranch.transactions.proposed_commit import Operation
 
 LOGGER = logging.getLogger("anabranch.features")
 ROUNDS_MAX = 5

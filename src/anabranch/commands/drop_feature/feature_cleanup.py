@@ -29,7 +29,7 @@ from anabranch.protocol.data_paths import encode_path
 from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.schema.type_widening import all_type_changes, without_type_changes
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 
 # Before deletion vectors are dropped, tombstones name the vector files that older versions need.
 #

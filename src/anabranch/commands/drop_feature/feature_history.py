@@ -23,7 +23,7 @@ from anabranch.log.time_travel import monotonic_times
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 
 LOGGER = logging.getLogger("anabranch.features")
 CHECKPOINTS = 3

@@ -17,7 +17,7 @@ from anabranch.commands.optimize.rewrite_job import RewriteJob, run_rewrite_job
 from anabranch.commands.table_access import TableRef
 from anabranch.log.file_columns import FileMask
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 
 LOGGER = logging.getLogger("anabranch.features")
 

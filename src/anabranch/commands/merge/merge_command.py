@@ -33,8 +33,8 @@ from anabranch.spark.conditions.column_names import check_resolved
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.cached_rows import materialize
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.transaction import Transaction
 
 _PARTS = ("materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs")
 

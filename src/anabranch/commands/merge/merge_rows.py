@@ -25,8 +25,8 @@ from anabranch.spark.conditions.column_names import metadata_columns
 from anabranch.spark.rows.cached_rows import CachedRows, cache_rows
 from anabranch.spark.rows.hidden_rows import mark_rows as marks_of_frame
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transaction.read_set import FileKey, RowsOfFile
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.read_set import FileKey, RowsOfFile
+from anabranch.transactions.transaction import Transaction
 
 CACHED_ROWS_MAX = 500_000
 """With so many rows of the source, the rows that it changes are not cached between two jobs."""

@@ -15,9 +15,9 @@ from anabranch.commands.table_access import TableRef
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote
-from anabranch.transaction.multi_statement.open_transaction import ExecutedStatement, TableInTransaction
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.deletion_vector_actions import StoredVectors
+from anabranch.transactions.multi_statement.open_transaction import ExecutedStatement, TableInTransaction
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import StoredVectors
 
 _KEY, _NUMBER = "__anabranch_row", "__anabranch_number"
 

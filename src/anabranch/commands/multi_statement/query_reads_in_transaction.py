@@ -11,9 +11,9 @@ from anabranch.commands.table_access import TableRef, table_at
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.native.plan_reading import reads_of_query
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.transaction.multi_statement.open_transaction import open_transaction
-from anabranch.transaction.read_set import WHOLE_TABLE
-from anabranch.transaction.rows.deletion_vector_actions import StoredVectors
+from anabranch.transactions.multi_statement.open_transaction import open_transaction
+from anabranch.transactions.read_set import WHOLE_TABLE
+from anabranch.transactions.rows.deletion_vector_actions import StoredVectors
 
 
 def record_reads(session: DeltaSession, key: str, plan: Any) -> None:

@@ -15,18 +15,18 @@ from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.commits import TransactionStateError
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.commit.commit_draft import ROWS_KEPT_TAG
-from anabranch.transaction.multi_statement.net_changes import NetChanges
-from anabranch.transaction.multi_statement.net_commit import commit_net_changes
-from anabranch.transaction.multi_statement.open_transaction import (
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_draft import ROWS_KEPT_TAG
+from anabranch.transactions.multi_statement.net_changes import NetChanges
+from anabranch.transactions.multi_statement.net_commit import commit_net_changes
+from anabranch.transactions.multi_statement.open_transaction import (
     ExecutedStatement,
     OpenTransaction,
     TableInTransaction,
     combined_tags,
 )
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.statement_retry import Attempt, execute_with_retries
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.statement_retry import Attempt, execute_with_retries
 
 OPERATION = "TRANSACTION"
 """The name of the commit's operation in the history."""

@@ -27,7 +27,7 @@ from anabranch.errors.arguments import InvalidOptionError
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_context import CommittedVersion
 
 LOGGER = logging.getLogger("anabranch.optimize")
 

@@ -27,7 +27,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
 from anabranch.protocol.features import supported
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 
 
 def optimize(

@@ -14,7 +14,7 @@ from anabranch.commands.optimize.rewrite_bins import compact_bin
 from anabranch.commands.optimize.rewrite_job import RewriteJob, RewriteResult, run_rewrite_job
 from anabranch.commands.table_access import TableRef
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 
 
 def purge(table: TableRef, *, predicate: str | None = None) -> RewriteResult:

@@ -27,9 +27,9 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import RewriteRequest
 from anabranch.spark.gateway.callback_threads import as_part_of_callback
 from anabranch.spark.rows.row_tracking import with_tracking
-from anabranch.transaction.proposed_commit import Bin
-from anabranch.transaction.rows.deletion_vector_actions import removal
-from anabranch.transaction.rows.row_map import Run, moved_to_tags, runs_of
+from anabranch.transactions.proposed_commit import Bin
+from anabranch.transactions.rows.deletion_vector_actions import removal
+from anabranch.transactions.rows.row_map import Run, moved_to_tags, runs_of
 
 LOGGER = logging.getLogger("anabranch.optimize")
 TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"

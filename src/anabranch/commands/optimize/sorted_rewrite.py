@@ -44,7 +44,7 @@ from anabranch.spark.layout.zorder_keys import ZOrder
 from anabranch.spark.rows.row_tracking import with_stable_ids
 from anabranch.spark.session.table_identifiers import split_identifier
 from anabranch.spark.write.rewrite_request import stored_columns, write_request
-from anabranch.transaction.rows.deletion_vector_actions import removal
+from anabranch.transactions.rows.deletion_vector_actions import removal
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

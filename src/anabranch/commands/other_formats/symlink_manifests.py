@@ -6,7 +6,7 @@ from anabranch.commands.table_access import TableRef, check_may_be_part
 from anabranch.errors.other_formats import (
     UnknownGenerateModeError,
 )
-from anabranch.transaction.commit.after_commit import check_listable, write_manifests
+from anabranch.transactions.commit.after_commit import check_listable, write_manifests
 
 SYMLINK_MANIFEST = "symlink_format_manifest"
 

@@ -45,13 +45,13 @@ from anabranch.snapshot.live_files import LiveFiles
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.conflicts.winners import Winner
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.rows.deletion_vector_actions import removal
-from anabranch.transaction.statement_retry import Attempt
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.conflicts.winners import Winner
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import FileKey
+from anabranch.transactions.rows.deletion_vector_actions import removal
+from anabranch.transactions.statement_retry import Attempt
+from anabranch.transactions.transaction import Transaction
 
 # The files that differ between two versions, and whether they exist. No Spark, and no Python object for each file.
 

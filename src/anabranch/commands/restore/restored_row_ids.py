@@ -10,7 +10,7 @@ from anabranch.commands.definition.table_definition import ROW_ID_COLUMN, ROW_VE
 from anabranch.log.file_columns import logical_keys
 from anabranch.protocol.features import supported
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN, ROW_TRACKING_FEATURE, high_water_mark_of
+from anabranch.transactions.rows.row_ids import ROW_TRACKING_DOMAIN, ROW_TRACKING_FEATURE, high_water_mark_of
 
 _COLUMNS = (ROW_ID_COLUMN, ROW_VERSION_COLUMN)
 _ENABLED = "delta.enableRowTracking"

@@ -37,10 +37,10 @@ from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.storage.store_rules import TEMPORARY_PREFIX
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.vacuum")
 ATTEMPTS_MAX = 5

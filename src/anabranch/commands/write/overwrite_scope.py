@@ -32,9 +32,9 @@ from anabranch.predicates.expressions import (
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.partition_values import parse_partition_value
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.rows.deletion_vector_actions import removal
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.read_set import FileKey
+from anabranch.transactions.rows.deletion_vector_actions import removal
+from anabranch.transactions.transaction import Transaction
 
 NOTHING_REPLACED = RowChanges(removes=(), adds=(), deleted_rows={}, num_rows=None)
 PARTITIONS_NAMED_MAX = 200

@@ -44,9 +44,9 @@ from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
 from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.statement_retry import Attempt
-from anabranch.transaction.transaction import Transaction
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.statement_retry import Attempt
+from anabranch.transactions.transaction import Transaction
 
 _METADATA = re.compile(r"(?<![\w`'.\"])`?_metadata`?\s*\.", re.IGNORECASE)
 FIRST = Attempt()

@@ -12,7 +12,7 @@ from anabranch.schema.enforcement import WriteApi
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.user_condition import text_of
 from anabranch.spark.engine import WrittenFiles
-from anabranch.transaction.proposed_commit import Operation
+from anabranch.transactions.proposed_commit import Operation
 
 _OUTPUT_MODES = {SaveMode.APPEND: "Append", SaveMode.OVERWRITE: "Complete"}
 

@@ -22,7 +22,7 @@ from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_v
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
-from anabranch.transaction.rows.row_ids import row_count
+from anabranch.transactions.rows.row_ids import row_count
 
 CHUNK_BITS = 12
 CHUNK_ROWS = 1 << CHUNK_BITS

@@ -43,9 +43,9 @@ from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
-from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.rows.located_rows import RowPositions
-from anabranch.transaction.rows.row_ids import row_count
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.located_rows import RowPositions
+from anabranch.transactions.rows.row_ids import row_count
 
 LOGGER = logging.getLogger("anabranch.spark")
 _HASH, _DIGEST = "__anabranch_hash", "__anabranch_digest"

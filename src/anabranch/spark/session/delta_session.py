@@ -39,9 +39,9 @@ from anabranch.storage.hadoop.hadoop_store import HadoopSession
 from anabranch.storage.local.directory_lock import DirectoryLock
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening.store_opening import open_store
-from anabranch.transaction.commit.commit_queue import CommitQueue
-from anabranch.transaction.delta_log import DeltaLog
-from anabranch.transaction.multi_statement.open_transaction import OpenTransaction
+from anabranch.transactions.commit.commit_queue import CommitQueue
+from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.multi_statement.open_transaction import OpenTransaction
 
 logger = logging.getLogger("anabranch.spark")
 

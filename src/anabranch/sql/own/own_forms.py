@@ -263,3 +263,9 @@ FORMS_OF_LATER_SPARK: tuple[OwnForm, ...] = (
     ),
 )
 """Forms that Spark parses itself since 4.1, 4.2 or 4.3."""
+
+FORMS_OF_TRANSACTIONS: tuple[OwnForm, ...] = (
+    OwnForm(name="BEGIN", family="TRANSACTION", begins="BEGIN|START", word="TRANSACTION|ATOMIC"),
+    OwnForm(name="COMMIT, ROLLBACK", family="TRANSACTION", begins="COMMIT|ROLLBACK|SAVEPOINT|RELEASE"),
+)
+"""Forms of `sql/own/transaction_statements.py`, which names no table. No release of Spark parses them."""

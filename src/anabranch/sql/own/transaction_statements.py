@@ -14,18 +14,13 @@ from anabranch.commands.multi_statement import transaction_commands
 from anabranch.predicates.sql_lexer import first_word
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.sql.grammar.cursor import Cursor, TableName
-from anabranch.sql.own.own_forms import OwnForm
 from anabranch.sql.parameters import Parameters
 from anabranch.sql.statement_context import StatementContext
-from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_context import CommittedVersion
 
 NOTHING = StructType([])
 VERSION = StructType([StructField("version", LongType())])
 """The result of a COMMIT: the version, NULL where the transaction has changed nothing."""
-FORMS_OF_TRANSACTIONS = (
-    OwnForm(name="BEGIN", family="TRANSACTION", begins="BEGIN|START", word="TRANSACTION|ATOMIC"),
-    OwnForm(name="COMMIT, ROLLBACK", family="TRANSACTION", begins="COMMIT|ROLLBACK|SAVEPOINT|RELEASE"),
-)
 _FIRST = frozenset({"BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE"})
 
 

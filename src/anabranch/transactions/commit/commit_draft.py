@@ -1,0 +1,208 @@
+"""A proposed commit at the version of one attempt, with everything that depends on the version."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final, TypeGuard
+
+import msgspec
+
+from anabranch.errors.commits import NumbersExhaustedError
+from anabranch.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from anabranch.protocol.actions_json import encode_actions
+from anabranch.protocol.features import active, supported
+from anabranch.protocol.log_paths import VERSION_MAX
+from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.value_text import LONG_MAX
+from anabranch.transactions.commit.invariants import check_invariants
+from anabranch.transactions.conflicts.latest_state import LatestState
+from anabranch.transactions.conflicts.rebase_report import LANDED_AFTER_TAG, version_ranges
+from anabranch.transactions.proposed_commit import ProposedCommit, encoded_metrics, isolation_level_text
+from anabranch.transactions.rows.row_ids import assigns_row_ids, with_ids, with_row_ids
+
+# The time of a commit. See "In-Commit Timestamps".
+
+
+FEATURE = "inCommitTimestamp"
+ENABLED = "delta.enableInCommitTimestamps"
+ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+
+
+def in_commit_timestamp(latest: LatestState, *, protocol: Protocol, metadata: Metadata, now_ms: int) -> int | None:
+    """The timestamp of the commit after `latest`; None where the table has no in-commit timestamps.
+
+    It is greater than that of the commit before, also when our clock is behind. Where this commit turns them on, it is
+    greater than the time of the file before. Raises `NumbersExhaustedError`.
+    """
+    if not _is_active(protocol, metadata):
+        return None
+    if latest.version < 0:
+        return now_ms
+    previous_ms = latest.timestamp_ms if _was_active(latest) else max(latest.timestamp_ms, latest.modified_ms)
+    if previous_ms >= LONG_MAX:
+        way_out = f"ALTER TABLE … SET TBLPROPERTIES ('{ENABLED}' = 'false'), and 'true' again if you need them"
+        raise NumbersExhaustedError(
+            table=latest.table,
+            version=latest.version + 1,
+            numbers="in-commit timestamps",
+            last=previous_ms,
+            way_out=way_out,
+        )
+    return max(now_ms, previous_ms + 1)
+
+
+def with_enablement(
+    metadata: Metadata, latest: LatestState, *, protocol: Protocol, timestamp_ms: int | None
+) -> Metadata:
+    """`metadata`, with the version and time of the change if it turns in-commit timestamps on.
+
+    A table that has them since version 0 does not need these properties.
+    """
+    if timestamp_ms is None or latest.version < 0 or _was_active(latest) or not _is_active(protocol, metadata):
+        return metadata
+    enablement = {ENABLEMENT_VERSION: str(latest.version + 1), ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
+    return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **enablement})
+
+
+def _was_active(latest: LatestState) -> bool:
+    return latest.protocol is not None and latest.metadata is not None and _is_active(latest.protocol, latest.metadata)
+
+
+def _is_active(protocol: Protocol, metadata: Metadata) -> bool:
+    return active(protocol, FEATURE, properties=TableProperties(metadata.configuration))
+
+
+# The part of the history that is kept or removed only as a whole, after a feature was dropped.
+#
+# `checkpointProtection` is a writer feature that PROTOCOL.md does not have yet; its text is Delta's RFC "Checkpoint
+# Protection". Versions before `delta.requireCheckpointProtectionBeforeVersion` may use features that the table no
+# longer lists. Readers skip them by checkpoints, so these must stay as long as any of those versions does.
+
+
+CHECKPOINT_PROTECTION: Final = "checkpointProtection"
+PROTECTED_BEFORE: Final = "delta.requireCheckpointProtectionBeforeVersion"
+
+
+def with_protection(metadata: Metadata, latest: LatestState, *, protocol: Protocol) -> Metadata:
+    """`metadata`, with the version right after `latest` as the bound if it changes the bound.
+
+    Only DROP FEATURE does that, and then every version before its own commit is protected.
+    """
+    bound = metadata.configuration.get(PROTECTED_BEFORE)
+    before = None if latest.metadata is None else latest.metadata.configuration.get(PROTECTED_BEFORE)
+    if bound is None or bound == before or not supported(protocol, CHECKPOINT_PROTECTION):
+        return metadata
+    return msgspec.structs.replace(
+        metadata, configuration={**metadata.configuration, PROTECTED_BEFORE: str(latest.version + 1)}
+    )
+
+
+ROWS_KEPT_TAG = "delta.rowTracking.preserved"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CommitDraft:
+    """A complete commit for one version, not yet in the log. Its invariants have been checked."""
+
+    version: int
+    txn_id: str
+    actions: tuple[Action, ...]
+    timestamp_ms: int
+    """The time of the commit as `commitInfo` has it."""
+
+    def encoded(self) -> bytes:
+        return encode_actions(self.actions)
+
+
+def draft_commit(ours: ProposedCommit, latest: LatestState, *, now_ms: int, engine_info: str) -> CommitDraft:
+    """Make the commit right after `latest` from `ours`.
+
+    Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`, `RowIdsNeedStatisticsError`,
+    `NumbersExhaustedError`.
+    """
+    version = latest.version + 1
+    if version > VERSION_MAX:
+        way_out = "Copy the rows to a new table: CREATE TABLE … AS SELECT"
+        raise NumbersExhaustedError(
+            table=latest.table, version=version, numbers="version", last=latest.version, way_out=way_out
+        )
+    protocol, metadata = check_invariants(ours, latest)
+    timestamp_ms = in_commit_timestamp(latest, protocol=protocol, metadata=metadata, now_ms=now_ms)
+    actions = tuple(
+        with_protection(
+            with_enablement(action, latest, protocol=protocol, timestamp_ms=timestamp_ms), latest, protocol=protocol
+        )
+        if isinstance(action, Metadata)
+        else action
+        for action in ours.actions
+    )
+    if tracks_rows(protocol, metadata):
+        actions = with_row_ids(
+            _with_existing_ids(actions, latest),
+            after=latest.row_id_high_water_mark,
+            version=version,
+            table=latest.table,
+        )
+    info = CommitInfo(
+        in_commit_timestamp=timestamp_ms,
+        timestamp=now_ms if timestamp_ms is None else timestamp_ms,
+        user_id=ours.operation.user,
+        user_name=ours.operation.user,
+        operation=ours.operation.name,
+        operation_parameters=dict(ours.operation.encoded_parameters()),
+        read_version=ours.read_version if ours.read_version >= 0 else None,
+        isolation_level=isolation_level_text(ours.isolation),
+        is_blind_append=ours.is_blind_append,
+        operation_metrics=dict(encoded_metrics(ours.metrics)),
+        user_metadata=ours.operation.user_metadata,
+        tags=_tags(ours, latest, tracks_rows=tracks_rows(protocol, metadata)) or None,
+        engine_info=engine_info,
+        txn_id=ours.txn_id,
+    )
+    return CommitDraft(
+        version=version,
+        txn_id=ours.txn_id,
+        actions=(info, *actions),
+        timestamp_ms=now_ms if timestamp_ms is None else timestamp_ms,
+    )
+
+
+def tracks_rows(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether every new file must have row ids."""
+    suspended = TableProperties(metadata.configuration).row_tracking_suspended
+    return assigns_row_ids(protocol, suspended=suspended)
+
+
+def _with_existing_ids(actions: Sequence[Action], latest: LatestState) -> list[Action]:
+    """Give files that are in the table their ids, also those that a winner has assigned since we read."""
+    existing = latest.row_ids_by_path({action.path for action in actions if _lacks_row_ids(action)})
+    return [
+        with_ids(action, existing[action.path]) if _lacks_row_ids(action) and action.path in existing else action
+        for action in actions
+    ]
+
+
+def _lacks_row_ids(action: Action) -> TypeGuard[AddFile | RemoveFile]:
+    return isinstance(action, AddFile | RemoveFile) and action.base_row_id is None
+
+
+def _tags(ours: ProposedCommit, latest: LatestState, *, tracks_rows: bool) -> dict[str, str]:
+    tags = dict(ours.tags)
+    if latest.winners:
+        tags[LANDED_AFTER_TAG] = version_ranges(winner.version for winner in latest.winners)
+    if tracks_rows and (ROWS_KEPT_TAG not in tags or not _tracked_when_read(latest)):
+        tags[ROWS_KEPT_TAG] = "false" if _copies_rows(ours) else "true"
+    return tags
+
+
+def _tracked_when_read(latest: LatestState) -> bool:
+    """Whether row tracking was on in the version that ours read, so that our files were written with row ids."""
+    return latest.base is None or tracks_rows(latest.base.protocol, latest.base.metadata)
+
+
+def _copies_rows(ours: ProposedCommit) -> bool:
+    """Whether new files may hold rows that the commit removes from other files or hides there."""
+    removed = {remove.path for remove in ours.removes}
+    return bool(removed) and any(add.path not in removed for add in ours.adds)

@@ -1,0 +1,172 @@
+"""The commit loop. No other code adds a version to a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+from anabranch.errors.commits import ConcurrentWriteException, ConflictReason
+from anabranch.progress.progress_events import note
+from anabranch.transactions.commit.commit_context import CommitContext
+from anabranch.transactions.commit.commit_draft import CommitDraft, draft_commit
+from anabranch.transactions.commit.commit_message import commit_message
+from anabranch.transactions.commit.commit_outcome import CommitOutcome, put_until_resolved
+from anabranch.transactions.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
+from anabranch.transactions.commit.vacuumed_files import check_files_exist
+from anabranch.transactions.conflicts.conflict_advice import with_advice
+from anabranch.transactions.conflicts.conflict_checks import conflicting_statement, drop_redundant_actions, rebase
+from anabranch.transactions.conflicts.conflict_context import Conflict, ConflictContext
+from anabranch.transactions.conflicts.latest_state import LatestState
+from anabranch.transactions.conflicts.winners import Winner
+from anabranch.transactions.proposed_commit import Bin, ProposedCommit
+
+LOGGER = logging.getLogger("anabranch.commit")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """A commit that is in the log."""
+
+    draft: CommitDraft
+    latest: LatestState
+    """The table right before it."""
+    attempts: int
+    """Versions tried, the last one included."""
+    dropped: tuple[Bin, ...] = ()
+    """Bins that winners made impossible. Another commit may rewrite them on the new version."""
+    interrupt: KeyboardInterrupt | None = None
+    """An interrupt by the user during the commit, which the caller raises after it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NothingToCommit:
+    """Winners made all bins of a commit that changes no row impossible. Nothing was written, and it is no error."""
+
+    dropped: tuple[Bin, ...]
+
+
+def commit_with_retries(
+    proposal: ProposedCommit, *, read: LatestState, context: CommitContext
+) -> Committed | NothingToCommit:
+    """Add `proposal`, which was made from `read`, to the log.
+
+    Raises the exceptions of `errors.commits`, `UnsupportedFeatureError`, `CorruptCommitError` and `StorageError`.
+    After any of them except `CommitFateUnknownError` nothing of the proposal is in the log.
+    """
+    with context.queue.turn() as has_waited:
+        return commit_in_turn(proposal, read=read, context=context, has_waited=has_waited)
+
+
+def commit_in_turn(
+    proposal: ProposedCommit, *, read: LatestState, context: CommitContext, has_waited: bool
+) -> Committed | NothingToCommit:
+    """As `commit_with_retries`, in a turn for which the process may have waited for another one."""
+    others_committed = has_waited or context.queue.newest_version > read.version
+    winners = _winners_since(read, context) if others_committed else []
+    latest, ours = read, drop_redundant_actions(proposal, read)
+    begun_ms = context.clock.elapsed_ms()
+    no_matches = set[tuple[object, ...]]()
+    for attempt in range(1, context.bounds.attempts_max + 1):
+        if winners:
+            latest = latest.after(winners)
+            note(
+                f"{latest.winners[-1].operation} landed version {latest.version} first; this commit is rebased over it"
+            )
+            ours = _rebased(proposal, read, latest, context, no_matches)
+            if proposal.bins and not ours.bins:
+                return NothingToCommit(dropped=proposal.bins)
+            check_files_exist(ours, latest, context.store)
+        timer = PutTimer.start(context.clock)
+        check_latest_exists(read, latest, context.store)
+        draft = draft_commit(ours, latest, now_ms=context.clock.now_ms(), engine_info=context.engine_info)
+        outcome = put_until_resolved(draft, context)
+        if outcome.theirs is None:
+            context.queue.note_version(draft.version)
+            interrupt = check_commit_is_visible(draft, timer, read=read, latest=latest, context=context)
+            _log_commit(draft, latest, attempts=attempt, elapsed_ms=context.clock.elapsed_ms() - begun_ms)
+            return Committed(
+                draft=draft,
+                latest=latest,
+                attempts=attempt,
+                dropped=tuple(proposed for proposed in proposal.bins if proposed not in ours.bins),
+                interrupt=interrupt or outcome.interrupt,
+            )
+        _raise_interrupt(outcome, draft)
+        context.wait_after_lost_attempt(attempt)
+        winners = _winners(outcome, context)
+    raise _too_many_winners(proposal, latest.after(winners), context)
+
+
+def _rebased(
+    proposal: ProposedCommit,
+    read: LatestState,
+    latest: LatestState,
+    context: CommitContext,
+    no_matches: set[tuple[object, ...]],
+) -> ProposedCommit:
+    """The original proposal, rebased over all winners at once. Raises the conflict, where there is one."""
+    deadline_ms = context.clock.now_ms() + context.bounds.checks_ms_max
+    conflict_context = ConflictContext(
+        ours=proposal,
+        read=read,
+        latest=latest,
+        can_match=context.can_match,
+        vectors=context.vectors,
+        time_is_up=lambda: context.clock.now_ms() > deadline_ms,
+        find_rows=context.find_rows,
+        no_matches=no_matches,
+    )
+    outcome = rebase(conflict_context)
+    if isinstance(outcome, Conflict):
+        statement = conflicting_statement(conflict_context)
+        outcome = with_advice(outcome, conflict_context)
+        if statement is not None:
+            outcome = dataclasses.replace(outcome, advice=f"It conflicts with {statement}. {outcome.advice}")
+        raise outcome.as_error(table=latest.table, read_version=read.version, describe_rows=proposal.describe_rows)
+    return outcome
+
+
+def _winners_since(read: LatestState, context: CommitContext) -> list[Winner]:
+    """The commits that landed while we waited for our turn: the version after `read` would be tried in vain."""
+    check_latest_exists(read, read, context.store)
+    return [Winner(commit=commit) for commit in context.queue.recent.read_commits(context.store, after=read.version)]
+
+
+def _winners(outcome: CommitOutcome, context: CommitContext) -> list[Winner]:
+    """The commit that has our version, and those after it. A listing that lags only costs another attempt."""
+    assert outcome.theirs is not None
+    later = context.queue.recent.read_commits(context.store, after=outcome.theirs.version)
+    winners = [Winner(commit=commit) for commit in (outcome.theirs, *later)]
+    context.queue.note_version(winners[-1].version)
+    return winners
+
+
+def _log_commit(draft: CommitDraft, latest: LatestState, *, attempts: int, elapsed_ms: int) -> None:
+    if not LOGGER.isEnabledFor(logging.INFO):
+        return
+    try:
+        LOGGER.info("%s", commit_message(draft, latest, attempts=attempts, elapsed_ms=elapsed_ms))
+    except Exception:
+        # The commit is in the log: nothing may report a failure now.
+        LOGGER.warning("%s: version %d could not be described", latest.table, draft.version, exc_info=True)
+
+
+def _raise_interrupt(outcome: CommitOutcome, draft: CommitDraft) -> None:
+    """Raise the interrupt by the user, where there was one. The outcome shows that nothing of ours was committed."""
+    if outcome.interrupt is not None:
+        outcome.interrupt.add_note(f"anabranch: nothing was committed; version {draft.version} is another writer's.")
+        raise outcome.interrupt
+
+
+def _too_many_winners(
+    proposal: ProposedCommit, latest: LatestState, context: CommitContext
+) -> ConcurrentWriteException:
+    return ConcurrentWriteException(
+        table=latest.table,
+        version=latest.version,
+        operation=latest.winners[-1].operation,
+        read_version=proposal.read_version,
+        reason=ConflictReason.TOO_MANY_WINNERS,
+        where=f"{context.bounds.attempts_max} attempts",
+        advice="There is no conflict: run the operation again when fewer writers are active.",
+    )

@@ -1,0 +1,329 @@
+"""The net changes of the statements of a transaction, and what a transaction refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import msgspec
+import pytest
+from pyroaring import BitMap64
+
+from anabranch.errors.commits import (
+    ConcurrentDeleteDeleteException,
+    ConcurrentTransactionException,
+    StatementInTransactionError,
+)
+from anabranch.protocol.actions import AddFile, Metadata, SetTransaction
+from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.multi_statement.net_changes import NetChanges
+from anabranch.transactions.multi_statement.net_commit import commit_net_changes
+from anabranch.transactions.multi_statement.open_transaction import OpenTransaction, is_uncommitted, open_transaction
+from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.rows.deletion_vector_actions import hide_rows
+from anabranch.transactions.transaction import Transaction
+from transactions.log_linter import lint
+from transactions.table_on_memory import (
+    Writer,
+    add,
+    created,
+    features,
+    id_is,
+    metadata,
+    remove,
+    rival_of,
+    with_properties,
+)
+
+VECTORS = features("appendOnly", "deletionVectors", "invariants")
+A, B, NEW = add("a"), add("b"), add("new")
+BASE_A = ("a", None)
+JOB = "job"
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    label: str = "events"
+
+
+class Open:
+    """An open transaction of one table."""
+
+    def __init__(self, table: Writer) -> None:
+        self.transaction = OpenTransaction("the transaction")
+        self.transaction.choose_target(table.table, Reference(), "BEGIN TRANSACTION", label="events")
+        assert self.transaction.target is not None
+        self.target = self.transaction.target
+
+    @property
+    def net(self) -> NetChanges:
+        return self.target.net
+
+    def begin(self, name: str = "WRITE") -> Transaction:
+        return self.target.log.begin(Operation(name=name))
+
+    def live(self, path: str) -> AddFile:
+        return self.target.snapshot.files.at_path(path)[0]
+
+    def delete(self, path: str, *rows: int) -> None:
+        """Hide these rows of the file; all that it shows, without any."""
+        statement, file = self.begin("DELETE"), self.live(path)
+        positions = BitMap64(rows) if rows else None
+        statement.record_scan(id_is(1), files=[file.key], rows={file.key: positions} if positions else None)
+        actions = hide_rows([RowsOfFile(file=file, positions=positions)], statement.vectors, removed_at_ms=0)
+        statement.commit(actions, deleted_rows={file.key: positions})
+
+    def rewrite(self, path: str, new: AddFile) -> None:
+        statement, file = self.begin("UPDATE"), self.live(path)
+        statement.record_scan(id_is(1), files=[file.key], rows={file.key: BitMap64([0])})
+        statement.commit([remove(file), new])
+
+    def commit(self) -> CommittedVersion:
+        target = self.target
+        statement = target.committed.begin_at(Operation(name="TRANSACTION"), snapshot=target.base)
+        committed = commit_net_changes(statement, target, [*self.net.others, *self.net.files])
+        self.transaction.end()
+        return committed
+
+
+def hidden(table: Writer, path: str) -> set[int]:
+    (file,) = table.table.snapshots.latest().files.at_path(path)
+    (rows,) = table.begin().vectors.hidden([file])
+    return set(rows)
+
+
+def delete(table: Writer, path: str, *rows: int) -> None:
+    """Another session's DELETE."""
+    statement = table.begin("DELETE")
+    assert statement.snapshot is not None
+    (file,) = statement.snapshot.files.at_path(path)
+    statement.record_scan(id_is(1), files=[file.key], rows={file.key: BitMap64(rows)})
+    actions = hide_rows([RowsOfFile(file=file, positions=BitMap64(rows))], statement.vectors, removed_at_ms=0)
+    statement.commit(actions, deleted_rows={file.key: BitMap64(rows)})
+
+
+@pytest.fixture
+def table() -> Writer:
+    return created(A, B, protocol=VECTORS)
+
+
+def test_a_file_that_is_added_and_removed_is_in_no_commit(table: Writer) -> None:
+    ours = Open(table)
+    ours.begin().commit([NEW])
+    assert ours.live("new").path == "new"
+    ours.delete("new")
+    assert ours.net.files == []
+    assert ours.net.named_rows == {}
+    assert ours.net.changes_own_rows
+
+
+def test_rows_of_an_own_file_are_hidden_in_it(table: Writer) -> None:
+    """The file is new in the commit, with its last vector; no other commit can know its rows."""
+    ours = Open(table)
+    ours.begin().commit([NEW])
+    ours.delete("new", 3)
+    ours.delete("new", 5)
+    assert ours.net.removes == {}
+    assert ours.net.named_rows == {}
+    ours.commit()
+    assert hidden(table, "new") == {3, 5}
+    assert lint(table.store) == []
+
+
+def test_a_file_with_two_vectors_is_removed_once_and_added_with_the_last(table: Writer) -> None:
+    ours = Open(table)
+    ours.delete("a", 1)
+    ours.delete("a", 4, 6)
+    assert list(ours.net.removes) == [BASE_A]
+    assert list(ours.net.adds) == ["a"]
+    assert ours.net.named_rows == {BASE_A: BitMap64([1, 4, 6])}
+    assert not ours.net.changes_own_rows
+    delete(rival_of(table), "a", 2)
+
+    ours.commit()
+    assert hidden(table, "a") == {1, 2, 4, 6}
+    assert lint(table.store) == []
+
+
+def test_a_row_that_the_second_statement_deleted_is_a_conflict(table: Writer) -> None:
+    """Its position counts for the vector of the version that the transaction began with."""
+    ours = Open(table)
+    ours.delete("a", 1)
+    ours.delete("a", 4)
+    delete(rival_of(table), "a", 4)
+
+    with pytest.raises(ConcurrentDeleteDeleteException):
+        ours.commit()
+
+
+def test_a_file_is_removed_after_some_of_its_rows(table: Writer) -> None:
+    ours = Open(table)
+    ours.delete("a", 1)
+    ours.delete("a")
+    assert list(ours.net.removes) == [BASE_A]
+    assert ours.net.adds == {}
+    assert ours.net.named_rows == {BASE_A: None}
+
+    ours.commit()
+    assert table.table.snapshots.latest().files.at_path("a") == []
+    assert lint(table.store) == []
+
+
+def test_a_file_without_rows_left_stays_removed_where_all_were_named(table: Writer) -> None:
+    """The rows of two statements are all that the file has."""
+    ours = Open(table)
+    ours.delete("a", *range(4))
+    ours.delete("a", *range(4, 10))
+    assert ours.net.adds == {}
+    assert ours.net.named_rows == {BASE_A: BitMap64(range(10))}
+
+
+def test_a_file_that_was_rewritten_names_no_rows(table: Writer) -> None:
+    """A row that another session deletes from it would come back in the new file."""
+    ours = Open(table)
+    ours.delete("a", 1)
+    ours.rewrite("a", NEW)
+    assert ours.net.rewritten == {BASE_A}
+    assert ours.net.named_rows == {}
+    assert ours.net.deleted_rows == {BASE_A: BitMap64([1])}
+    delete(rival_of(table), "a", 2)
+
+    with pytest.raises(ConcurrentDeleteDeleteException):
+        ours.commit()
+
+
+def test_rows_of_a_base_file_with_a_vector_are_counted_under_that_vector(table: Writer) -> None:
+    delete(table, "a", 9)
+    base = table.table.snapshots.latest().files.at_path("a")[0].key
+    ours = Open(table)
+    ours.delete("a", 1)
+    ours.delete("a", 2)
+    assert base != BASE_A
+    assert ours.net.named_rows == {base: BitMap64([1, 2])}
+    assert list(ours.net.removes) == [base]
+
+
+def test_savepoints_undo_changes_and_keep_reads(table: Writer) -> None:
+    ours = Open(table)
+    ours.transaction.set_savepoint("start")
+    ours.delete("a", 1)
+    ours.transaction.set_savepoint("one")
+    ours.delete("b", 2)
+    ours.transaction.set_savepoint("two")
+    assert ours.transaction.roll_back_to("one")
+    assert list(ours.net.adds) == ["a"]
+    assert len(ours.target.reads().scans) == 2
+    assert not ours.transaction.roll_back_to("two"), "it came after the state that was gone back to"
+    ours.transaction.set_savepoint("start")
+    assert ours.transaction.roll_back_to("start")
+    assert list(ours.net.adds) == ["a"], "the name is that of the newer state"
+    assert ours.transaction.release_savepoint("one")
+    assert not ours.transaction.roll_back_to("one")
+    assert not ours.transaction.release_savepoint("one")
+
+
+def test_a_statement_after_a_rollback_changes_the_older_state(table: Writer) -> None:
+    ours = Open(table)
+    ours.transaction.set_savepoint("start")
+    ours.delete("a", 1)
+    undone = ours.target.snapshot.version
+    ours.transaction.roll_back_to("start")
+    assert ours.target.snapshot is ours.target.base
+    ours.delete("a", 2)
+    assert ours.target.snapshot.version > undone, "Spark's cache knows rows by the version"
+    assert ours.net.named_rows == {BASE_A: BitMap64([2])}
+
+
+def test_of_the_writes_of_an_application_the_furthest_counts(table: Writer) -> None:
+    ours = Open(table)
+    for version in (3, 5, 4):
+        statement = ours.begin()
+        assert not statement.has_written(app_id=JOB, version=version)
+        statement.commit([add(f"write-{version}"), SetTransaction(app_id=JOB, version=version)])
+    assert {name: progress.version for name, progress in ours.net.applications.items()} == {JOB: 5}
+    ours.commit()
+    assert table.table.snapshots.latest().set_transactions[JOB].version == 5
+    assert lint(table.store) == []
+
+
+def test_progress_that_a_statement_without_changes_read_is_a_conflict(table: Writer) -> None:
+    ours = Open(table)
+    statement = ours.begin()
+    statement.has_written(app_id=JOB, version=1)
+    statement.end_without_commit()
+    ours.begin().commit([NEW])
+    rival_of(table).commit([add("theirs"), SetTransaction(app_id=JOB, version=1)])
+
+    with pytest.raises(ConcurrentTransactionException):
+        ours.commit()
+
+
+def with_mark(described: Metadata, mark: int) -> Metadata:
+    schema = json.loads(described.schema_string)
+    schema["fields"][0]["metadata"] = {IDENTITY_HIGH_WATER_MARK: mark}
+    return msgspec.structs.replace(described, schema_string=json.dumps(schema))
+
+
+def test_later_statements_may_move_the_marks_of_identity_columns() -> None:
+    described = with_mark(metadata(), 4)
+    ours = Open(created(A, protocol=VECTORS, described=described))
+    ours.begin().commit([add("one"), with_mark(described, 6)])
+    ours.begin().commit([add("two"), with_mark(described, 9)])
+    assert ours.net.metadata == with_mark(described, 9)
+    assert ours.target.snapshot.metadata == with_mark(described, 9)
+
+
+def test_only_the_first_statement_may_describe_the_table(table: Writer) -> None:
+    ours = Open(table)
+    first = with_properties(metadata(), logRetentionDuration="interval 9 days")
+    ours.begin("ALTER TABLE").commit([first])
+    ours.delete("a", 1)
+    for described in (with_properties(first, logRetentionDuration="interval 8 days"), features("appendOnly")):
+        with pytest.raises(StatementInTransactionError, match="only the first statement") as refused:
+            ours.begin("ALTER TABLE").commit([described])
+        assert refused.value.table == "events"
+    assert ours.net.metadata == first
+    assert len(ours.target.statements) == 2
+    ours.commit()
+    assert table.table.snapshots.latest().metadata == first
+
+
+def test_after_a_rollback_to_the_start_the_next_statement_is_the_first(table: Writer) -> None:
+    ours = Open(table)
+    ours.transaction.set_savepoint("start")
+    ours.delete("a", 1)
+    ours.transaction.roll_back_to("start")
+    ours.begin("ALTER TABLE").commit([with_properties(metadata(), logRetentionDuration="interval 9 days")])
+    assert len(ours.target.statements) == 1
+
+
+def test_a_statement_that_was_made_from_an_older_state_is_refused(table: Writer) -> None:
+    """Its file actions name files that are not in the table any more."""
+    ours = Open(table)
+    late = ours.begin("DELETE")
+    ours.delete("a", 1)
+    with pytest.raises(StatementInTransactionError, match="another statement has changed"):
+        late.commit([remove(A)])
+    assert ours.net.named_rows == {BASE_A: BitMap64([1])}
+
+
+def test_nothing_is_in_the_log_before_the_commit(table: Writer) -> None:
+    ours = Open(table)
+    ours.delete("a", 1)
+    version = ours.target.snapshot.version
+    assert is_uncommitted(version)
+    assert table.table.snapshots.latest().version == 0
+    assert ours.target.log.snapshots.at_version(version) is ours.target.snapshot
+    assert open_transaction("the transaction") is ours.transaction
+    assert ours.commit().version == 1
+    assert open_transaction("the transaction") is None
+
+
+def test_a_transaction_has_one_table(table: Writer) -> None:
+    ours = Open(table)
+    other = created(A, protocol=VECTORS, store=MemoryStore("memory:/other"))
+    with pytest.raises(StatementInTransactionError, match="it can change one table only"):
+        ours.transaction.choose_target(other.table, Reference("other"), "DELETE", label="other")
