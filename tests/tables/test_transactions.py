@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from anabranch.exceptions import (
     ConcurrentDeleteReadException,
     DeltaConcurrentModificationException,
 )
+from anabranch.spark.gateway.session_identity import identity
+from anabranch.spark.session.delta_session import SESSIONS_KEPT_MAX, DeltaSession
 from anabranch.tables import DeltaTable
 from session_kinds import classic
 
@@ -379,6 +382,24 @@ def test_other_tables_are_read_at_their_first_version(delta: SparkSession, other
         assert delta.table(second).count() == 10
     assert values(delta, table) == {8: 80, 9: 90}
     assert delta.table(second).count() == 5
+
+
+def test_a_transaction_is_kept_while_other_sessions_come_and_go(delta: SparkSession, path: str) -> None:
+    """Otherwise its next statement would be committed on its own."""
+    table, spark = made(delta, path), delta.newSession()
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    vars(spark).pop("_anabranch_delta_session", None)
+    for _ in range(2 * SESSIONS_KEPT_MAX):
+        DeltaSession.of(delta.newSession())
+    gc.collect()
+    spark.sql(f"DELETE FROM {table} WHERE id = 2")
+    assert (spark.table(table).count(), delta.table(table).count()) == (8, 10)
+    # As for a client that has gone.
+    assert DeltaSession.release([identity(spark)]) == 1
+    with pytest.raises(TransactionStateError, match="no transaction"):
+        spark.sql("COMMIT")
+    assert delta.table(table).count() == 10
 
 
 def test_savepoints(delta: SparkSession, path: str) -> None:

@@ -96,11 +96,12 @@ def _compact(table: TableRef, committed: CommittedVersion) -> None:
     if not choose(committed.snapshot).considered.any():
         return
     # A compaction of the table that already runs in this process rewrites these files, too, or leaves them to the next.
-    if table.delta_log.compacting.acquire(blocking=False):
+    compacting = table.delta_log.compacting
+    if compacting.acquire(blocking=False):
         try:
             run_rewrite_job(table, optimize_job(table, auto=True, settings=settings, choose=choose))
         finally:
-            table.delta_log.compacting.release()
+            compacting.release()
 
 
 def _files_to_compact(table: TableRef, snapshot: Snapshot, added: list[str], threshold: Threshold) -> FilesToPlan:

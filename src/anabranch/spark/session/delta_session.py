@@ -69,6 +69,8 @@ _queues: weakref.WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...]], Co
     weakref.WeakValueDictionary()
 )
 """By root and file-system options: the writers of a table, of all sessions of this process."""
+_in_transaction: dict[str, DeltaSession] = {}
+"""Those with a transaction of several statements, which they must not forget."""
 _lock = threading.Lock()
 
 
@@ -133,16 +135,23 @@ class DeltaSession:
 
     @staticmethod
     def release(keys: Iterable[str]) -> int:
-        """Stops keeping the sessions of these identities, which have ended. Returns how many of them were kept."""
+        """Stops keeping the sessions of these identities, which have ended. Returns how many of them were kept.
+
+        Their transactions are rolled back.
+        """
         with _lock:
-            return sum(_recent.pop(key, None) is not None for key in keys)
+            kept = [key for key in keys if _recent.pop(key, None) is not None or key in _in_transaction]
+            unfinished = [session for key in kept if (session := _in_transaction.pop(key, None)) is not None]
+        for session in unfinished:
+            session._roll_back()
+        return len(kept)
 
     @staticmethod
     def unused(seconds: float) -> set[str]:
         """The identities of kept sessions that were not used in the last `seconds`."""
         with _lock:
             since = time.monotonic() - seconds
-            return {key for key, session in _recent.items() if session._used < since}
+            return {key for key, session in _recent.items() if session._used < since and key not in _in_transaction}
 
     @property
     def transaction(self) -> OpenTransaction | None:
@@ -152,11 +161,28 @@ class DeltaSession:
     @transaction.setter
     def transaction(self, transaction: OpenTransaction | None) -> None:
         transactions: Any = self.spark._jvm.delta.Transactions  # type: ignore[union-attr]
+        key = identity(self.spark)
         if transaction is None:
             transactions.end(self.spark._jsparkSession)
+            with _lock:
+                _in_transaction.pop(key, None)
         else:
             transactions.begin(self.spark._jsparkSession, transaction.key)
+            with _lock:
+                _in_transaction[key] = self
         self._transaction = transaction
+
+    def _roll_back(self) -> None:
+        """End the transaction of a session that has ended."""
+        transaction = self._transaction
+        if transaction is None:
+            return
+        try:
+            self.transaction = None
+            transaction.end()
+        except Exception:
+            # What Spark kept for it may be gone together with the session.
+            logger.debug("A transaction of a session that has ended was not released", exc_info=True)
 
     def delta_log(self, path: str, options: Mapping[str, str] | None = None) -> DeltaLog:
         """The log of the table at `path`, with its cached snapshots; the table need not exist yet.
