@@ -164,7 +164,10 @@ def numbered_once(outcome: Outcome) -> list[str]:
 
 
 def identity_values_are_unique(outcome: Outcome) -> list[str]:
-    """No value of an identity column is made twice, and each version's mark is the furthest that was made."""
+    """No value of an identity column is in two commits, and each version's mark is the furthest that was made.
+
+    A value of a row that a transaction has deleted again is in no commit, and another commit may make it again.
+    """
     faults = []
     used: set[int | None] = set()
     made = {
@@ -172,6 +175,7 @@ def identity_values_are_unique(outcome: Outcome) -> list[str]:
         for commit in outcome.commits
         if (rows := [row for part in statements_of(commit) if isinstance(part, InsertGenerated) for row in part.rows])
     }
+    committed = {commit.version: {row.v for row in commit.effect.inserted} for commit in outcome.commits}
     mark: int | None = None
     for version in range(len(outcome.commits) + 1 if made else 0):
         for action in parsed(outcome.played.store.read(commit_path(version))):
@@ -183,10 +187,10 @@ def identity_values_are_unique(outcome: Outcome) -> list[str]:
                 )
                 mark = new_mark
         if version in made:
-            values = made[version]
+            values = made[version] & committed[version]
             faults += [f"version {version}: value {value} again" for value in values & used]
             used |= values
-            furthest = max(value for value in values if value is not None)
+            furthest = max(value for value in made[version] if value is not None)
             faults += [] if mark == furthest else [f"version {version}: the mark is {mark}, behind {furthest}"]
     return faults
 
