@@ -122,10 +122,11 @@ def _begun(played: PlayedTable, statement: Statement) -> Running | RunningTransa
 
 def finish(number: int, running: Running | RunningTransaction, commits: list[Commit], refusals: list[Refusal]) -> None:
     """Commit, and note what came of it."""
-    facts = {"number": number, "statement": running.statement, "read_version": running.read_version}
+    facts: dict[str, object] = {"number": number, "read_version": running.read_version}
     try:
         landed = running.commit()
     except DeltaConcurrentModificationException as error:
+        facts["statement"] = running.statement
         about_description = isinstance(error, MetadataChangedException | ProtocolChangedException)
         assert about_description or not isinstance(running.statement, Optimize), error
         last = len(commits)
@@ -135,6 +136,7 @@ def finish(number: int, running: Running | RunningTransaction, commits: list[Com
             finish(number, running.run_again(), commits, refusals)
             assert refusals[-1] is lost, f"T{number} has a conflict, and no commit came before its own"
         return
+    facts["statement"] = running.statement
     if landed is not None:
         commits.append(Commit(**facts, version=landed.version, plan=running.plan, effect=running.effect))  # type: ignore[arg-type]
 

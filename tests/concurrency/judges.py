@@ -136,6 +136,12 @@ def descriptions(played: PlayedTable) -> list[Description]:
     return by_version
 
 
+def statements_of(commit: Commit) -> Sequence[Statement]:
+    """The statement that was committed, or those of a transaction."""
+    statement = commit.statement
+    return statement.kept_statements if isinstance(statement, SeveralStatements) else [statement]
+
+
 def numbered_once(outcome: Outcome) -> list[str]:
     """No write of an application is in the log twice, or after a later one; ALREADY_WRITTEN is raised only if it is."""
     progress: list[int] = []
@@ -144,9 +150,10 @@ def numbered_once(outcome: Outcome) -> list[str]:
         versions = [action["txn"]["version"] for action in actions if "txn" in action]
         progress.append(max([*progress[-1:], *versions], default=0))
     faults = [
-        f"version {commit.version}: {commit.statement}, and write {progress[commit.version - 1]} is there"
+        f"version {commit.version}: {statement}, and write {progress[commit.version - 1]} is there"
         for commit in outcome.commits
-        if isinstance(commit.statement, Numbered) and progress[commit.version - 1] >= commit.statement.number
+        for statement in statements_of(commit)
+        if isinstance(statement, Numbered) and progress[commit.version - 1] >= statement.number
     ]
     for refusal in outcome.refusals:
         if isinstance(refusal.statement, Numbered) and isinstance(refusal.error, ConcurrentTransactionException):
@@ -157,10 +164,18 @@ def numbered_once(outcome: Outcome) -> list[str]:
 
 
 def identity_values_are_unique(outcome: Outcome) -> list[str]:
-    """No value of an identity column is made twice, and each version's mark is the furthest that was made."""
+    """No value of an identity column is in two commits, and each version's mark is the furthest that was made.
+
+    A value of a row that a transaction has deleted again is in no commit, and another commit may make it again.
+    """
     faults = []
     used: set[int | None] = set()
-    made = {commit.version: commit for commit in outcome.commits if isinstance(commit.statement, InsertGenerated)}
+    made = {
+        commit.version: {row.v for row in rows}
+        for commit in outcome.commits
+        if (rows := [row for part in statements_of(commit) if isinstance(part, InsertGenerated) for row in part.rows])
+    }
+    committed = {commit.version: {row.v for row in commit.effect.inserted} for commit in outcome.commits}
     mark: int | None = None
     for version in range(len(outcome.commits) + 1 if made else 0):
         for action in parsed(outcome.played.store.read(commit_path(version))):
@@ -172,10 +187,10 @@ def identity_values_are_unique(outcome: Outcome) -> list[str]:
                 )
                 mark = new_mark
         if version in made:
-            values = {row.v for row in made[version].effect.inserted}
+            values = made[version] & committed[version]
             faults += [f"version {version}: value {value} again" for value in values & used]
             used |= values
-            furthest = max(value for value in values if value is not None)
+            furthest = max(value for value in made[version] if value is not None)
             faults += [] if mark == furthest else [f"version {version}: the mark is {mark}, behind {furthest}"]
     return faults
 

@@ -17,7 +17,7 @@ from anabranch.transactions.read_set import Scan
 from concurrency.executor import begin
 from concurrency.played_table import PlayedTable
 from concurrency.several_statements import Query, RollBackTo, Savepoint, Seen, SeveralStatements, Step, seen_of
-from concurrency.statements import Effect, Plan
+from concurrency.statements import Effect, Insert, Numbered, Plan
 
 OPERATION = "TRANSACTION"
 
@@ -31,7 +31,8 @@ class RunningTransaction:
     """A transaction that has run some of its statements, and runs the others before it commits."""
 
     def __init__(self, played: PlayedTable, statement: SeveralStatements) -> None:
-        self.statement = statement
+        self._program = statement
+        self._executed: list[Step] = []
         self._played = played
         self._transaction = OpenTransaction(random_uuid(played.random))
         self._transaction.choose_target(played.table, _Label(), OPERATION, label=_Label.label)
@@ -41,8 +42,16 @@ class RunningTransaction:
         self._steps = iter(statement.steps)
         self._seen: list[Seen] = []
         self._rows = played.rows(self.changed.base)
-        self.plan: Plan = statement.plan(self._rows)
         self.proceed()
+
+    @property
+    def statement(self) -> SeveralStatements:
+        """The statements so far, with what was known of them only when they ran."""
+        return dataclasses.replace(self._program, steps=tuple(self._executed))
+
+    @property
+    def plan(self) -> Plan:
+        return self.statement.plan(self._rows)
 
     @property
     def read_version(self) -> int:
@@ -71,7 +80,7 @@ class RunningTransaction:
 
     def run_again(self) -> RunningTransaction:
         """The same transaction on the newest version, for the last time."""
-        return RunningTransaction(self._played, dataclasses.replace(self.statement, is_run_again=False))
+        return RunningTransaction(self._played, dataclasses.replace(self._program, is_run_again=False))
 
     def _committed(self) -> CommittedVersion | None:
         actions = [*self.changed.net.others, *self.changed.net.files]
@@ -82,6 +91,7 @@ class RunningTransaction:
         return commit_net_changes(transaction, self.changed, actions)
 
     def _run(self, step: Step) -> None:
+        self._executed.append(step)
         if isinstance(step, Savepoint):
             self._transaction.set_savepoint(step.name)
         elif isinstance(step, RollBackTo):
@@ -92,7 +102,9 @@ class RunningTransaction:
             before = self._inside.rows(self.changed.snapshot)
             running = begin(self._inside, step)
             running.commit()
-            self._seen.append(seen_of(step, running.plan, before))
+            repeats = isinstance(step, Numbered) and not running.actions
+            self._executed[-1] = executed = Insert(()) if repeats else running.statement
+            self._seen.append(seen_of(executed, executed.plan(before) if repeats else running.plan, before))
 
     def _query(self, query: Query) -> None:
         seen = self.changed.log.snapshots.latest()

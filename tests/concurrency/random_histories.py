@@ -276,6 +276,18 @@ TRANSACTIONS_AND_DESCRIPTIONS = Mix(
 TRANSACTIONS_AND_ROW_TRACKING = dataclasses.replace(
     ROW_TRACKING_IN_STEPS, kinds={**ROW_TRACKING_IN_STEPS.kinds, "transaction": 14}
 )
+TRANSACTIONS_OF_NUMBERED_WRITES = Mix(
+    kinds={"transaction": 10, "numbered": 6, "delete": 2},
+    parts={"numbered": 10, "insert": 3, "delete": 3, "query": 2},
+    statements_max=4,
+)
+TRANSACTIONS_OF_NUMBERED_ROWS = Mix(
+    kinds={"transaction": 10, "generated": 6, "delete": 3, "optimize": 1, "restore": 2, "alter without rules": 2},
+    parts={"generated": 10, "delete": 4, "insert select": 1, "query": 2},
+    statements_max=4,
+    describes=True,
+    numbers_rows=True,
+)
 TRANSACTIONS_AND_APPENDS = Mix(
     kinds={"transaction": 10, "insert": 10, "delete": 3, "insert select": 3},
     levels=("WriteSerializable",),
@@ -308,8 +320,10 @@ SHARES = {
     "transactions and appends": (TRANSACTIONS_AND_APPENDS, 2),
     "transactions and descriptions": (TRANSACTIONS_AND_DESCRIPTIONS, 1),
     "transactions and row tracking": (TRANSACTIONS_AND_ROW_TRACKING, 1),
+    "transactions of numbered writes": (TRANSACTIONS_OF_NUMBERED_WRITES, 1),
+    "transactions of numbered rows": (TRANSACTIONS_OF_NUMBERED_ROWS, 1),
 }
-"""Of 110 histories, how many are of which mix: a hundred of single statements, and ten with transactions of several."""
+"""Of 112 histories, how many are of which mix: a hundred of single statements, and twelve with transactions."""
 
 
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:

@@ -70,6 +70,23 @@ class SeveralStatements(Statement):
         """Whether a statement of it never names single rows."""
         return any(isinstance(step, ReplaceWhere) for step in self.steps)
 
+    @property
+    def kept_statements(self) -> list[Statement]:
+        """Those that no ROLLBACK TO has undone."""
+        kept: list[Statement] = []
+        savepoints: list[tuple[str, int]] = []
+        for step in self.steps:
+            if isinstance(step, Savepoint):
+                savepoints = [*(other for other in savepoints if other[0] != step.name), (step.name, len(kept))]
+            elif isinstance(step, RollBackTo):
+                names = [name for name, _ in savepoints]
+                if step.name in names:
+                    savepoints = savepoints[: names.index(step.name) + 1]
+                    del kept[savepoints[-1][1] :]
+            else:
+                kept.append(step)
+        return kept
+
     def composition(self, rows: Sequence[Row]) -> Composition:
         state: list[NumberedRow] = list(enumerate(rows))
         savepoints: list[tuple[str, list[NumberedRow]]] = []

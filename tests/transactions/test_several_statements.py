@@ -8,6 +8,7 @@ import json
 import msgspec
 import pytest
 from pyroaring import BitMap64
+from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.errors.commits import (
     ConcurrentDeleteDeleteException,
@@ -16,6 +17,7 @@ from anabranch.errors.commits import (
 )
 from anabranch.protocol.actions import AddFile, Metadata, SetTransaction
 from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK
+from anabranch.schema.serialization import schema_string
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.multi_statement.net_changes import NetChanges
@@ -27,6 +29,7 @@ from anabranch.transactions.rows.deletion_vector_actions import hide_rows
 from anabranch.transactions.transaction import Transaction
 from transactions.log_linter import lint
 from transactions.table_on_memory import (
+    SCHEMA,
     Writer,
     add,
     created,
@@ -261,10 +264,10 @@ def test_progress_that_a_statement_without_changes_read_is_a_conflict(table: Wri
         ours.commit()
 
 
-def with_mark(described: Metadata, mark: int) -> Metadata:
+def with_mark(described: Metadata, mark: int, *, sort_keys: bool = False) -> Metadata:
     schema = json.loads(described.schema_string)
     schema["fields"][0]["metadata"] = {IDENTITY_HIGH_WATER_MARK: mark}
-    return msgspec.structs.replace(described, schema_string=json.dumps(schema))
+    return msgspec.structs.replace(described, schema_string=json.dumps(schema, sort_keys=sort_keys))
 
 
 def test_later_statements_may_move_the_marks_of_identity_columns() -> None:
@@ -274,6 +277,16 @@ def test_later_statements_may_move_the_marks_of_identity_columns() -> None:
     ours.begin().commit([add("two"), with_mark(described, 9)])
     assert ours.net.metadata == with_mark(described, 9)
     assert ours.target.snapshot.metadata == with_mark(described, 9)
+
+
+def test_the_order_in_which_another_engine_writes_a_schema_is_no_change() -> None:
+    theirs = with_mark(metadata(), 4, sort_keys=True)
+    mark = StructField("id", LongType(), metadata={IDENTITY_HIGH_WATER_MARK: 6})
+    moved = msgspec.structs.replace(theirs, schema_string=schema_string(StructType([mark, *SCHEMA.fields[1:]])))
+    ours = Open(created(A, protocol=VECTORS, described=theirs))
+    ours.delete("a", 1)
+    ours.begin().commit([NEW, moved])
+    assert ours.net.metadata == moved
 
 
 def test_only_the_first_statement_may_describe_the_table(table: Writer) -> None:

@@ -102,6 +102,7 @@ class Prepared:
         if actions and application is not None:
             app_id, version = application
             if self.transaction.has_written(app_id=app_id, version=version):
+                self.transaction.end_without_commit()
                 return NOTHING
             actions.append(SetTransaction(app_id=app_id, version=version))
         if actions:

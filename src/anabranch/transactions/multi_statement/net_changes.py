@@ -27,6 +27,7 @@ from anabranch.protocol.actions import (
     SetTransaction,
 )
 from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK
+from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.reconciliation import FileReconciler
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.latest_state import LiveFileIndex
@@ -192,7 +193,8 @@ def changes_only_marks(before: Metadata, after: Metadata) -> bool:
 
 
 def _without_marks(metadata: Metadata) -> Metadata:
-    schema: Any = json.loads(metadata.schema_string)
-    for field in schema.get("fields", ()):
-        field.get("metadata", {}).pop(IDENTITY_HIGH_WATER_MARK, None)
+    # Read and written by us, since other engines order the same fields otherwise.
+    schema: Any = json.loads(schema_string(parse_schema(metadata.schema_string, metadata.name or metadata.id)))
+    for field in schema["fields"]:
+        field["metadata"].pop(IDENTITY_HIGH_WATER_MARK, None)
     return msgspec.structs.replace(metadata, schema_string=json.dumps(schema))
