@@ -368,6 +368,7 @@ def _sql_order(path: Path) -> int:
         "tables",
         "inserts",
         "rows",
+        "transactions",
         "composition",
         "views",
         "change_feed",

@@ -407,45 +407,9 @@ def test_savepoints(delta: SparkSession, path: str) -> None:
     with transaction(delta, path) as tx:
         delta.sql(f"DELETE FROM {table} WHERE id = 1")
         tx.savepoint("First")
-        delta.sql(f"DELETE FROM {table} WHERE id = 2")
-        delta.sql("SAVEPOINT second")
         delta.sql(f"DELETE FROM {table}")
-        delta.sql("ROLLBACK TO SAVEPOINT second")
-        assert delta.table(table).count() == 8
         tx.rollback_to("first")
-        assert delta.table(table).count() == 9
-        with pytest.raises(TransactionStateError, match="no savepoint second"):
-            delta.sql("ROLLBACK TO second")
-        delta.sql("RELEASE SAVEPOINT first")
-        with pytest.raises(TransactionStateError, match="no savepoint first"):
-            tx.rollback_to("first")
     assert delta.table(table).count() == 9
-
-
-def test_transactions_in_sql(delta: SparkSession, path: str) -> None:
-    table = made(delta, path)
-    for statement in ("COMMIT", "ROLLBACK", "SAVEPOINT a"):
-        with pytest.raises(TransactionStateError, match="no transaction"):
-            delta.sql(statement)
-    delta.sql(f"BEGIN TRANSACTION ON {table}")
-    with pytest.raises(TransactionStateError, match="has a transaction"):
-        delta.sql("START TRANSACTION")
-    delta.sql(f"DELETE FROM {table} WHERE id = 1")
-    assert delta.sql("COMMIT TRANSACTION").collect() == [(2,)]
-    delta.sql("BEGIN TRANSACTION")
-    assert delta.sql("COMMIT WORK").collect() == [(None,)]
-
-
-def test_a_script_is_atomic(delta: SparkSession, path: str) -> None:
-    table = made(delta, path)
-    delta.sql("SET spark.sql.scripting.enabled = true")
-    script = f"BEGIN ATOMIC DELETE FROM {table} WHERE id = 1; INSERT INTO {table} VALUES (100, 1, 0); END"
-    assert delta.sql(script).collect() == [(2,)]
-    failing = f"BEGIN ATOMIC DELETE FROM {table}; SELECT raise_error('half way'); END"
-    with pytest.raises(Exception, match="half way"):
-        delta.sql(failing).collect()
-    assert delta.table(table).count() == 10
-    assert len(history(delta, table)) == 3
 
 
 def test_a_batch_of_several_statements_is_exactly_once(delta: SparkSession, path: str, tmp_path: Path) -> None:
