@@ -189,6 +189,26 @@ def test_a_notebook_shows_why_a_table_is_gone(delta: SparkSession, path: str) ->
     table = DeltaTable.create(delta).location(path).addColumn("id", "INT").execute()
     shutil.rmtree(path)
     assert "is not a Delta table" in table._repr_html_()
+
+
+def test_a_notebook_shows_results_as_tables(delta: SparkSession, path: str) -> None:
+    """IPython takes the method of an object, if it has one; Spark's own returns nothing unless it is set to."""
+    delta.createDataFrame([(1, "<b>")], "id int, v string").write.format("delta").save(path)
+    table = DeltaTable.forPath(delta, path)
+    for _ in range(21):
+        table.update("id = 1", {"v": "'<i>'"})
+    merge = table.alias("t").merge(delta.range(1).alias("s"), "t.id = s.id").whenMatchedDelete().execute()
+    for result, cell in (
+        (table.history(), "UPDATE"),
+        (table.detail(), "delta"),
+        (merge, "num_affected_rows"),
+        (table.optimize().executeCompaction(), "numFilesAdded"),
+        (table.restoreToVersion(0), "num_restored_files"),
+    ):
+        shown = result._repr_html_()
+        assert cell in "".join(ElementTree.fromstring(f"<div>{shown}</div>").itertext())
+        assert ("The first 20 rows." in shown) == (cell == "UPDATE")
+        assert repr(result).startswith("DataFrame[")
     assert repr(table) == f"DeltaTable(delta.`{path}`)"
 
 

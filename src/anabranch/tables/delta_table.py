@@ -29,6 +29,7 @@ from anabranch.tables.column_arguments import IdentityGenerator, column, columns
 from anabranch.tables.merge_builder import DeltaMergeBuilder
 from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
 from anabranch.tables.session_tables import tables_of
+from anabranch.tables.shown_frames import shown_as_table
 from anabranch.tables.table_operations import SessionTables, TableOperations
 
 
@@ -131,11 +132,11 @@ class DeltaTable:
     def history(self, limit: int | None = None) -> DataFrame:
         """One row for each commit, newest first: the last `limit` commits, or all that are still in the log."""
         check_limit(limit)
-        return self._table.history(limit)
+        return shown_as_table(self._table.history(limit))
 
     def detail(self) -> DataFrame:
         """One row: format, id, name, location, partitioning, size, properties and protocol."""
-        return self._table.detail()
+        return shown_as_table(self._table.detail())
 
     def generate(self, mode: str) -> None:
         """Write manifests for engines without Delta; `mode` is `symlink_format_manifest`.
@@ -218,7 +219,7 @@ class DeltaTable:
         `RestoreFilesMissingError`, `RestoreBeyondRetentionError`, and the exceptions of `anabranch.exceptions`.
         """
         check_type("version", version, int, "an integer")
-        return self._table.restore(TimeTravel(version=version))
+        return shown_as_table(self._table.restore(TimeTravel(version=version)))
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Restore the table to the version of that time: `2024-01-31` or `2024-01-31 09:30:00`.
@@ -227,7 +228,7 @@ class DeltaTable:
         `TimestampAfterLatestCommitError`.
         """
         check_type("timestamp", timestamp, str, "a string")
-        return self._table.restore(TimeTravel(timestamp=timestamp))
+        return shown_as_table(self._table.restore(TimeTravel(timestamp=timestamp)))
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """A builder for OPTIMIZE: `.where(…)`, then one of the `execute` methods."""

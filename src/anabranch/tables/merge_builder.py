@@ -15,6 +15,7 @@ from anabranch.commands.merge.merge_statement import (
     UpdateClause,
 )
 from anabranch.tables.argument_checks import ColumnMapping, column_values, condition_or_none
+from anabranch.tables.shown_frames import shown_as_table
 from anabranch.tables.table_operations import TableOperations
 
 MERGED = StructType(
@@ -96,7 +97,8 @@ class DeltaMergeBuilder:
         `spark.anabranch.conflictRetries`. Raises the errors of `anabranch.errors.dml` and the exceptions of
         `anabranch.exceptions`.
         """
-        return self._table.merge(self._statement, alias=self._alias, conflict_retries=conflictRetries)
+        merged = self._table.merge(self._statement, alias=self._alias, conflict_retries=conflictRetries)
+        return shown_as_table(merged)
 
     def _matched(self, clause: ChangeClause) -> DeltaMergeBuilder:
         return self._with(dataclasses.replace(self._statement, matched=(*self._statement.matched, clause)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from anabranch.tables.shown_frames import shown_as_table
 from anabranch.tables.table_operations import TableOperations
 
 
@@ -30,7 +31,7 @@ class DeltaOptimizeBuilder:
 
         Raises `NonPartitionColumnError` and the other errors of `errors.maintenance`; never a conflict.
         """
-        return self._table.optimize(self._predicates, [])
+        return shown_as_table(self._table.optimize(self._predicates, []))
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Rewrite all rows, so that similar values of these columns are in the same files.
@@ -45,4 +46,4 @@ class DeltaOptimizeBuilder:
             if type(name) is not str:
                 raise TypeError(f"Z-order column must be str. Found {name} with type {type(name)}")
             names.append(name)
-        return self._table.optimize(self._predicates, names)
+        return shown_as_table(self._table.optimize(self._predicates, names))
