@@ -412,6 +412,29 @@ def test_savepoints(delta: SparkSession, path: str) -> None:
     assert delta.table(table).count() == 9
 
 
+def test_a_transaction_runs_the_jobs_of_its_statements(delta: SparkSession, path: str) -> None:
+    context: Any = delta.sparkContext
+
+    def jobs_of(*statements: str) -> int:
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        before = context._jsc.sc().statusStore().jobsList(None).size()
+        for statement in statements:
+            delta.sql(statement)
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        return int(context._jsc.sc().statusStore().jobsList(None).size()) - before
+
+    table = made(delta, path)
+    statements = [
+        f"INSERT INTO {table} VALUES (100, 1, 0)",
+        f"DELETE FROM {table} WHERE id = 3",
+        f"UPDATE {table} SET v = 7 WHERE id = 4",
+    ]
+    outside = jobs_of(*statements)
+    delta.sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
+    assert jobs_of("BEGIN TRANSACTION", *statements) == outside
+    assert jobs_of("COMMIT") == 0
+
+
 def test_a_batch_of_several_statements_is_exactly_once(delta: SparkSession, path: str, tmp_path: Path) -> None:
     """Each batch of a stream is written by two statements, and a batch that comes again by none."""
     table = made(delta, path, rows=0)

@@ -114,5 +114,5 @@ def _run_script(session: DeltaSession, script: str) -> CommittedVersion | None:
 
 def _version(session: DeltaSession, committed: CommittedVersion | None) -> DataFrame:
     version = "NULL" if committed is None else committed.version
-    # No job: Spark makes a local relation of it.
-    return session.spark.sql(f"SELECT CAST({version} AS BIGINT) AS version")
+    # VALUES is a local relation, for which Spark runs no job.
+    return session.spark.sql(f"SELECT version FROM VALUES (CAST({version} AS BIGINT)) AS t(version)")
