@@ -296,7 +296,8 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
 def test_every_schedule_beside_clean_up_keeps_what_it_acknowledged() -> None:
     """Covers bugs B58 and B59."""
     results: Counter[str] = Counter()
-    for seed in range(60):
+    # In the last one a writer loses to a commit after a gap, which its own writer removes again.
+    for seed in (*range(60), 205355):
         wrong, outcomes = schedule_with_clean_up(seed)
         assert wrong == [], seed
         results += outcomes

@@ -115,4 +115,4 @@ def _run_script(session: DeltaSession, script: str) -> CommittedVersion | None:
 def _version(session: DeltaSession, committed: CommittedVersion | None) -> DataFrame:
     version = "NULL" if committed is None else committed.version
     # VALUES is a local relation, for which Spark runs no job.
-    return session.spark.sql(f"SELECT version FROM VALUES (CAST({version} AS BIGINT)) AS t(version)")
+    return session.spark.sql(f"VALUES (CAST({version} AS BIGINT)) AS t(version)")

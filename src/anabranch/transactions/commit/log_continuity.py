@@ -68,17 +68,19 @@ class PutTimer:
 def check_latest_exists(read: LatestState, latest: LatestState, store: LogStore) -> None:
     """Refuse to write after a gap: the file of the version that ours follows must be in the log, unchanged.
 
-    It may also be missing if clean-up has removed it and no later commit: then the next version exists, and the put
-    loses to it. Raises `LogMovedOnError`, `MetadataChangedException`.
+    So must that of the version that was read: the commit that we lost to may itself be one after a gap, of a writer
+    that has not checked it yet and will remove it. A file may also be missing if clean-up has removed it and no later
+    commit: then the next version exists, and the put loses to it. Raises `LogMovedOnError`, `MetadataChangedException`.
     """
-    version_file = _version_file(latest)
-    if version_file is None or _is_unchanged(version_file, store):
-        return
-    listing = list_log(store, first=0, upto=None)
-    if listing.latest_version is None or listing.latest_version <= latest.version:
-        raise _table_replaced_error(version_file, read, latest)
-    if not _has_all_winners(listing, version_file, latest, store):
-        raise _log_moved_on_error(read, listing)
+    for state in (read, latest) if latest.winners else (latest,):
+        version_file = _version_file(state)
+        if version_file is None or _is_unchanged(version_file, store):
+            continue
+        listing = list_log(store, first=0, upto=None)
+        if listing.latest_version is None or listing.latest_version <= state.version:
+            raise _table_replaced_error(version_file, read, latest)
+        if not _has_all_winners(listing, version_file, state, store):
+            raise _log_moved_on_error(read, listing)
 
 
 def _has_all_winners(listing: LogListing, version_file: StoredFile, latest: LatestState, store: LogStore) -> bool:
