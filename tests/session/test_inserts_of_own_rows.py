@@ -42,18 +42,19 @@ BY_ROWS = [
         "UPDATE {t} SET word = 'new' WHERE id = 2",
         False,
     ),
-]
-"""Of single rows of the table."""
-BY_FILES = [
-    ("SELECT max(id) + 100, 'a', 1 FROM {t} WHERE id = 1", "UPDATE {t} SET word = 'new' WHERE id = 2", True),
-    (f"{ONE} LIMIT 1", "DELETE FROM {t} WHERE id = 2", True),
-    ("SELECT DISTINCT id + 100, word, part FROM {t} WHERE id = 1", "DELETE FROM {t} WHERE id = 2", True),
-    (f"{ONE} AND id < (SELECT max(id) FROM {{t}})", "DELETE FROM {t} WHERE id = 2", True),
+    ("SELECT max(id) + 100, 'a', 1 FROM {t} WHERE id = 1", "UPDATE {t} SET word = 'new' WHERE id = 2", False),
+    ("SELECT max(id) + 100, 'a', 1 FROM {t} WHERE id = 1", "UPDATE {t} SET id = 1 WHERE id = 2", True),
+    (f"{ONE} LIMIT 1", "DELETE FROM {t} WHERE id = 2", False),
+    ("SELECT DISTINCT id + 100, word, part FROM {t} WHERE id = 1", "DELETE FROM {t} WHERE id = 2", False),
     (
         "SELECT max(a.id + b.x), 'a', 1 FROM {t} a JOIN {u} b WHERE a.id = 1",
         "UPDATE {t} SET word = 'new' WHERE id = 2",
-        True,
+        False,
     ),
+]
+"""Of the rows that pass a filter."""
+BY_FILES = [
+    (f"{ONE} AND id < (SELECT max(id) FROM {{t}})", "DELETE FROM {t} WHERE id = 2", True),
     # Rows that match nothing are made of columns of the table, too.
     (
         "SELECT coalesce(a.id, 0) + b.x, 'a', 1 FROM {u} b LEFT JOIN {t} a ON a.id > 5",
