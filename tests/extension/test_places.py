@@ -55,6 +55,13 @@ def test_the_parser_runs_again_with_versions_in_quotes(delta: SparkSession, name
     assert delta.sql(f"SELECT id, :x FROM {name}@v0", {"x": 2}).collect() == [(1, 2)]
 
 
+def test_plans_pass_our_rules_before_cached_rows_and_after_pushed_filters(delta: SparkSession, jsession: Any) -> None:
+    """By the first a transaction sees no cached rows of others, by the second it knows what its queries read."""
+    for session in (jsession, delta.newSession()._jsparkSession):
+        assert "delta.Transactions$Normalize" in class_names(session.sessionState().planNormalizationRules())
+        assert "delta.Transactions" in class_names(session.extensions().buildPreCBORules(session))
+
+
 def test_the_analyzer_has_our_resolution_rule(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(field(session.sessionState().analyzer(), "extendedResolutionRules"))
@@ -171,6 +178,9 @@ TEST_OF_ROW = {
     ),
     "leaves and statements, `delta.ResolveDeltaTables`": test_the_analyzer_has_our_resolution_rule,
     "version, `delta.ChooseVersions`": test_the_optimizer_chooses_versions,
+    "tables and reads of a transaction, `delta.Transactions`": (
+        test_plans_pass_our_rules_before_cached_rows_and_after_pushed_filters
+    ),
     "one version for an execution": test_an_execution_has_one_planning_tracker,
     "parser, `delta.DeltaParser`": test_the_parser_is_behind_ours,
     "`CHANGES FROM`, `delta.DeltaChangelog`": test_the_catalog_loads_the_changelog,
