@@ -340,3 +340,18 @@ def test_a_transaction_has_one_table(table: Writer) -> None:
     other = created(A, protocol=VECTORS, store=MemoryStore("memory:/other"))
     with pytest.raises(StatementInTransactionError, match="it can change one table only"):
         ours.transaction.choose_target(other.table, Reference("other"), "DELETE", label="other")
+
+
+def test_what_cannot_be_released_does_not_fail_the_end() -> None:
+    """The transaction may be committed by then."""
+    transaction = OpenTransaction("ends")
+    released: list[bool] = []
+
+    def fail() -> None:
+        raise OSError
+
+    transaction.keep_until_end(fail)
+    transaction.keep_until_end(lambda: released.append(True))
+    transaction.end()
+    assert released == [True]
+    assert open_transaction("ends") is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
 
 from anabranch.clock import random_uuid
 from anabranch.commands.catalog_registration import register_if_changed
@@ -37,7 +36,6 @@ _ROWS = {
     "numDeletedRows": {"DELETE": "numDeletedRows", "MERGE": "numTargetRowsDeleted"},
 }
 """The metrics of the commit that are sums over its statements, and their names there, by operation."""
-T = TypeVar("T")
 
 
 def begin_transaction(session: DeltaSession, target: TableRef | None = None) -> OpenTransaction:
@@ -97,26 +95,18 @@ def release_savepoint(session: DeltaSession, name: str) -> None:
 
 
 def run_transaction(
-    session: DeltaSession,
-    work: Callable[[OpenTransaction], T],
-    *,
-    target: Callable[[], TableRef] | None = None,
-    conflict_retries: int = 0,
-) -> tuple[T, CommittedVersion | None]:
+    session: DeltaSession, work: Callable[[], object], *, conflict_retries: int
+) -> CommittedVersion | None:
     """Run `work` in a transaction and commit it, again after a conflict as often as is allowed."""
 
-    def run(attempt: Attempt) -> tuple[T, CommittedVersion | None]:
-        transaction = begin_transaction(session, None if target is None else target())
+    def run(attempt: Attempt) -> CommittedVersion | None:
+        begin_transaction(session)
         try:
-            result = work(transaction)
+            work()
         except BaseException:
-            if session.transaction is transaction:
-                roll_back_transaction(session)
+            roll_back_transaction(session)
             raise
-        if session.transaction is not transaction:
-            # The function has ended the transaction itself.
-            return result, None
-        return result, commit_transaction(session, attempt=attempt)
+        return commit_transaction(session, attempt=attempt)
 
     return execute_with_retries(run, retries_max=conflict_retries, random=session.random, sleep=session.clock.sleep_ms)
 

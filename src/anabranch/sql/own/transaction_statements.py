@@ -106,10 +106,7 @@ def _end(cursor: Cursor) -> TransactionStatement:
 
 def _run_script(session: DeltaSession, script: str) -> CommittedVersion | None:
     retries = retries_allowed(session)
-    _, committed = transaction_commands.run_transaction(
-        session, lambda _: session.spark.sql(script), conflict_retries=retries
-    )
-    return committed
+    return transaction_commands.run_transaction(session, lambda: session.spark.sql(script), conflict_retries=retries)
 
 
 def _version(session: DeltaSession, committed: CommittedVersion | None) -> DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from anabranch.transactions.multi_statement.net_changes import (
 from anabranch.transactions.proposed_commit import ProposedCommit, encoded_metrics
 from anabranch.transactions.read_set import ReadSet, Scan
 
+LOGGER = logging.getLogger("anabranch.commit")
 _uncommitted_versions = itertools.count(2**62)
 """Numbers of versions that are in no log. A process uses each of them once: Spark's cache, which all sessions share,
 knows the rows of a scan by the version."""
@@ -274,12 +276,18 @@ class OpenTransaction:
             return self._savepoints.pop(name, None) is not None
 
     def end(self) -> None:
-        """End the transaction, committed or not. Its frames read the newest versions from now on."""
+        """End the transaction, committed or not. Its frames read the newest versions from now on.
+
+        It may be committed by now, so what cannot be released is logged, and nothing is raised.
+        """
         with self._lock:
             _open.pop(self.key, None)
             releases, self._releases = self._releases, []
         for release in releases:
-            release()
+            try:
+                release()
+            except Exception:
+                LOGGER.warning("Rows that Spark has cached for a transaction were not released", exc_info=True)
         if self.target is not None:
             self.changed(self.target)
 
