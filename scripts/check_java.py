@@ -17,7 +17,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,26 +30,22 @@ from anabranch.errors.environment import ExtensionNotLoadedError
 from anabranch.server import java_classes
 from anabranch.spark.extension import delta_spark_names
 from anabranch.spark.extension.compiled import classes_of_release, compile_unit
-from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
+from anabranch.spark.extension.java_unit import PACKAGE, JavaUnit, java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
-from anabranch.spark.gateway.jvm_classes import JvmClasses, class_loader
+from anabranch.spark.gateway.jvm_classes import class_loader
 
 ROOT = Path(__file__).parents[1]
-ONE_UNIT = ROOT / "src/anabranch/spark/extension"
-"""All files of this folder are one package and are compiled together."""
-
-BUILT_ON_IT = {
+EXTENSION = ROOT / "src/anabranch/spark/extension"
+UNITS = {
+    PACKAGE: EXTENSION / "java",
     **{
         package: ROOT / "src/anabranch/connect_messages" / folder
         for package, (folder, _) in message_plugin.UNITS.items()
     },
-    **{package: ONE_UNIT / folder for package, (folder, _) in delta_spark_names.UNITS.items()},
+    **{package: EXTENSION / folder for package, (folder, _) in delta_spark_names.UNITS.items()},
     java_classes.PACKAGE: ROOT / "src/anabranch/server" / java_classes.FOLDER,
 }
-"""Units that are built on that one, and each on those before it: by package, the folder of the sources."""
-
-UNITS_OF_THEIR_OWN = ROOT / "src/anabranch/spark/native"
-"""Each file of this folder is compiled by itself."""
+"""The folder of the sources of each unit, by its package. A unit may use the classes of those before it."""
 
 STYLE = re.compile(r"\((IASM|IASF|IANSM|IANSF|MO|UMN|[A-Z]+DCM)\)$|Method name \"Authenticate\"")
 """What the compiler would have written otherwise: members with their class, @Override, comments, no `$`; and a name of
@@ -101,87 +97,54 @@ def installed_sparks() -> dict[str, Path]:
 
 def check(jars: Path) -> list[str]:
     """What is wrong with the sources for the Spark in `jars`."""
-    with java_machine(jars) as gateway:
-        classes = classes_of_release(gateway.jvm)
-        warnings = warning_handler(gateway.jvm)
-        found = [problem for unit in units(classes) for problem in problems_of(gateway, unit, warnings)]
-        with ExitStack() as open_loaders:
-            one_unit = java_unit(java_sources(ONE_UNIT), classes)
-            loader = open_loaders.enter_context(loader_with(gateway, one_unit, class_loader(gateway.jvm)))
-            for package, folder in BUILT_ON_IT.items():
-                unit = java_unit(java_sources(folder), classes, package=package)
-                if loader is not None:
-                    found += problems_of(gateway, unit, warnings, loader)
-                    loader = open_loaders.enter_context(loader_with(gateway, unit, loader))
-        return [f"  {problem}" for problem in found]
+    problems: list[str] = []
+    with java_machine(jars) as gateway, ExitStack() as open_loaders:
+        classes, warnings = classes_of_release(gateway.jvm), warning_handler(gateway.jvm)
+        loader = class_loader(gateway.jvm)
+        for package, folder in UNITS.items():
+            unit = java_unit(java_sources(folder), classes, package=package)
+            of_unit, loader = open_loaders.enter_context(checked(gateway, unit, warnings, loader))
+            problems += [f"  {problem}" for problem in of_unit]
+            if loader is None:
+                break
+    return problems
 
 
 @contextmanager
-def loader_with(gateway: Any, unit: JavaUnit, loader: Any) -> Iterator[Any]:
-    """A loader that has the classes of `unit` beside those of `loader`; None where they do not compile."""
+def checked(gateway: Any, unit: JavaUnit, warnings: Any, loader: Any) -> Iterator[tuple[list[str], Any]]:
+    """What Spark's own compiler says against `unit`, and the JVM against its classes; and a loader that has these.
+
+    The loader is None where the unit does not compile.
+    """
     try:
-        compiled = compile_unit(gateway.jvm, loader, unit, digest="0" * 32)
-    except ExtensionNotLoadedError:
-        yield None
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        jar = Path(folder, "classes.jar")
-        jar.write_bytes(jar_bytes(compiled, digest="0" * 32))
-        urls = gateway.new_array(gateway.jvm.java.net.URL, 1)
-        urls[0] = gateway.jvm.java.io.File(str(jar)).toURI().toURL()
-        with closing(gateway.jvm.java.net.URLClassLoader(urls, loader)) as found:
-            yield found
-
-
-def units(classes: Mapping[str, str]) -> Iterator[JavaUnit]:
-    """What is compiled at a start."""
-    together = java_sources(ONE_UNIT)
-    if together:
-        yield java_unit(together, classes)
-    for name, text in java_sources(UNITS_OF_THEIR_OWN).items():
-        lines = text.splitlines()
-        yield JavaUnit(text=text, origins=tuple((name, number) for number, _ in enumerate(lines, start=1)))
-
-
-def problems_of(gateway: Any, unit: JavaUnit, warnings: Any, loader: Any = None) -> list[str]:
-    """What Spark's own compiler says against `unit`, and the JVM against its classes."""
-    loader = class_loader(gateway.jvm) if loader is None else loader
-    if warnings is None:
-        return ["this PySpark came without Janino"]
-    try:
-        compiled = compile_unit(gateway.jvm, loader, unit, digest="0" * 32, warnings=warnings)
+        compiled = compile_unit(gateway, loader, unit, digest="0" * 32, warnings=warnings)
     except ExtensionNotLoadedError as error:
-        return [f"Janino: {error.problem}"]
-    told = [unit.explained(str(warning)) for warning in warnings.taken().splitlines()]
-    return [f"Janino warns: {text}" for text in told if not STYLE.search(text)] + refused_classes(
-        gateway, loader, compiled
-    )
+        yield [f"Janino: {error.problem}"], None
+        return
+    warned = [f"Janino warns: {text}" for text in str(warnings.taken()).splitlines() if not STYLE.search(text)]
+    with loader_with(gateway, compiled, loader) as verifying:
+        refused = ((name, verifier_problem(gateway.jvm, verifying, name)) for name in sorted(compiled))
+        yield [*warned, *(f"{name}: {problem}" for name, problem in refused if problem is not None)], verifying
 
 
-def warning_handler(jvm: Any) -> Any:
-    """A handler of the compiler's warnings; `taken` gives them. None where there is no compiler."""
-    compiler = JvmClasses(jvm).compiler()
-    if compiler is None:
-        return None
-    compiler.setParentClassLoader(class_loader(jvm))
-    compiler.cook(WARNING_HANDLER)
-    return compiler.getClassLoader().loadClass("Warnings").getConstructors()[0].newInstance(None)
-
-
-def refused_classes(gateway: Any, loader: Any, classes: dict[str, bytes]) -> list[str]:
-    """What the JVM's verifier says of each class that it does not take."""
-    jvm = gateway.jvm
+@contextmanager
+def loader_with(gateway: Any, classes: dict[str, bytes], loader: Any) -> Iterator[Any]:
+    """A loader that has `classes` beside those of `loader`."""
     with tempfile.TemporaryDirectory() as folder:
         jar = Path(folder, "classes.jar")
         jar.write_bytes(jar_bytes(classes, digest="0" * 32))
-        urls = gateway.new_array(jvm.java.net.URL, 1)
-        urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
-        with closing(jvm.java.net.URLClassLoader(urls, loader)) as verifying:
-            return [
-                f"{name}: {problem}"
-                for name in sorted(classes)
-                if (problem := verifier_problem(jvm, verifying, name)) is not None
-            ]
+        urls = gateway.new_array(gateway.jvm.java.net.URL, 1)
+        urls[0] = gateway.jvm.java.io.File(str(jar)).toURI().toURL()
+        with closing(gateway.jvm.java.net.URLClassLoader(urls, loader)) as made:
+            yield made
+
+
+def warning_handler(jvm: Any) -> Any:
+    """A handler of the compiler's warnings; `taken` gives them."""
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(class_loader(jvm))
+    compiler.cook(WARNING_HANDLER)
+    return compiler.getClassLoader().loadClass("Warnings").getConstructors()[0].newInstance(None)
 
 
 def verifier_problem(jvm: Any, loader: Any, name: str) -> str | None:

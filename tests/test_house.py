@@ -15,6 +15,7 @@ from test_layers import LAYERS, tree_of
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src" / "anabranch"
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+JAVA = sorted(SOURCE.rglob("*.java"))
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
 
 MODULES_IN_A_FOLDER = 15
@@ -57,8 +58,9 @@ def banned_phrases() -> list[str]:
 
 
 def test_no_folder_holds_more_than_a_reader_takes_in() -> None:
-    folders = Counter(path.parent for path in MODULES)
-    assert {str(folder): count for folder, count in folders.items() if count > MODULES_IN_A_FOLDER} == {}
+    for files in (MODULES, JAVA):
+        folders = Counter(path.parent for path in files)
+        assert {str(folder): count for folder, count in folders.items() if count > MODULES_IN_A_FOLDER} == {}
 
 
 def test_a_name_is_enough_to_find_a_module() -> None:
@@ -67,7 +69,7 @@ def test_a_name_is_enough_to_find_a_module() -> None:
 
 
 def test_no_module_is_long() -> None:
-    lengths = {str(path): len(text_of(path).splitlines()) for path in MODULES}
+    lengths = {str(path): len(text_of(path).splitlines()) for path in [*MODULES, *JAVA]}
     assert {path: length for path, length in lengths.items() if length > LINES_OF_A_MODULE} == {}
 
 
@@ -101,7 +103,7 @@ def test_a_change_of_rows_is_followed_in_few_files(title: str, count: int) -> No
 
 def test_phrases_that_the_glossary_replaces_are_gone() -> None:
     pages = [page for page in PAGES if page.name != "glossary.md"]
-    texts = {path: text_of(path) for path in [*MODULES, *SOURCE.rglob("*.java"), *pages]}
+    texts = {path: text_of(path) for path in [*MODULES, *JAVA, *pages]}
     uses = []
     for phrase in banned_phrases():
         words = re.compile(r"\s+(?:#\s+)?".join(map(re.escape, phrase.split())), re.IGNORECASE)

@@ -338,7 +338,7 @@ def test_the_parser_throws_no_wrapper(delta: SparkSession, monkeypatch: pytest.M
 def test_an_internal_error_names_its_line(delta: SparkSession) -> None:
     jvm: Any = delta._jvm
     with pytest.raises(KeyError) as raised:
-        jvm.delta.PythonCallbacks.refuseFilteredTarget("no such node")
+        jvm.anabranch.PythonCallbacks.refuseFilteredTarget("no such node")
     assert raised.value.args == ("no such node",)
     (note,) = raised.value.__notes__
     assert note.startswith("Raised while Python answered Spark:\n")

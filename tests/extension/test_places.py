@@ -58,32 +58,32 @@ def test_the_parser_runs_again_with_versions_in_quotes(delta: SparkSession, name
 def test_plans_pass_our_rules_before_cached_rows_and_after_pushed_filters(delta: SparkSession, jsession: Any) -> None:
     """By the first a transaction sees no cached rows of others, by the second it knows what its queries read."""
     for session in (jsession, delta.newSession()._jsparkSession):
-        assert "delta.Transactions$Normalize" in class_names(session.sessionState().planNormalizationRules())
-        assert "delta.Transactions" in class_names(session.extensions().buildPreCBORules(session))
+        assert "anabranch.Transactions$Normalize" in class_names(session.sessionState().planNormalizationRules())
+        assert "anabranch.Transactions" in class_names(session.extensions().buildPreCBORules(session))
 
 
 def test_the_analyzer_has_our_resolution_rule(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(field(session.sessionState().analyzer(), "extendedResolutionRules"))
-        assert rules.count("delta.ResolveDeltaTables") == 1
+        assert rules.count("anabranch.ResolveDeltaTables") == 1
 
 
 def test_the_analyzer_looks_at_paths_before_it_resolves_names(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(field(session.sessionState().analyzer(), "hintResolutionRules"))
-        assert rules.count("delta.ResolveTablePaths") == 1
+        assert rules.count("anabranch.ResolveTablePaths") == 1
 
 
 def test_the_analyzer_looks_at_keywords_before_it_resolves_names(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(field(session.sessionState().analyzer(), "hintResolutionRules"))
-        assert (rules.count("delta.ResolveInserts"), rules.count("delta.ResolveUpdateDefaults")) == (1, 1)
+        assert (rules.count("anabranch.ResolveInserts"), rules.count("anabranch.ResolveUpdateDefaults")) == (1, 1)
 
 
 def test_the_optimizer_chooses_versions(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(session.sessionState().optimizer().extendedOperatorOptimizationRules())
-        assert rules.count("delta.ChooseVersions") == 1
+        assert rules.count("anabranch.ChooseVersions") == 1
 
 
 def test_an_execution_has_one_planning_tracker(delta: SparkSession) -> None:
@@ -95,10 +95,10 @@ def test_the_parser_is_behind_ours(delta: SparkSession, jsession: Any) -> None:
     proxies = delta._jvm.java.lang.reflect.Proxy
     for session in (jsession, delta.newSession()._jsparkSession):
         parser = session.sessionState().sqlParser()
-        assert proxies.getInvocationHandler(parser).getClass().getName() == "delta.DeltaParser"
+        assert proxies.getInvocationHandler(parser).getClass().getName() == "anabranch.DeltaParser"
         # It reads the texts of views, and in Spark 4.0 those of EXECUTE IMMEDIATE.
         of_catalog = session.sessionState().catalog().parser()
-        assert proxies.getInvocationHandler(of_catalog).getClass().getName() == "delta.DeltaParser"
+        assert proxies.getInvocationHandler(of_catalog).getClass().getName() == "anabranch.DeltaParser"
     assert field(jsession.sessionState(), "sqlParser") is not None
 
 
@@ -142,7 +142,7 @@ def test_the_writer_of_rows_is_made_by_its_name(delta: SparkSession) -> None:
     output = delta._jvm.org.apache.parquet.hadoop.ParquetOutputFormat
     assert output.WRITE_SUPPORT_CLASS == "parquet.write.support.class"
     configuration = delta._jvm.org.apache.hadoop.conf.Configuration()
-    configuration.set(output.WRITE_SUPPORT_CLASS, "delta.NumberedSupport")
+    configuration.set(output.WRITE_SUPPORT_CLASS, "anabranch.NestedIdsWriteSupport")
     assert output.getWriteSupportClass(configuration).getSuperclass().getSimpleName() == "ParquetWriteSupport"
 
 
@@ -172,23 +172,23 @@ def test_the_failure_of_a_stream_shows_its_cause(delta: SparkSession) -> None:
 TEST_OF_ROW = {
     "catalogs under other names, `delta.DeltaCatalog`": test_a_session_keeps_the_catalogs_that_it_has_loaded,
     "session catalog, `delta.DeltaCatalog`": test_the_session_catalog_is_ours,
-    "names that are paths, `delta.ResolveTablePaths`": test_the_analyzer_looks_at_paths_before_it_resolves_names,
-    "DEFAULT, REPLACE ON and REPLACE USING in statements, `delta.ResolveInserts` and `delta.ResolveUpdateDefaults`": (
+    "names that are paths, `anabranch.ResolveTablePaths`": test_the_analyzer_looks_at_paths_before_it_resolves_names,
+    "DEFAULT, REPLACE ON and REPLACE USING in statements, `anabranch.ResolveInserts` and `anabranch.ResolveUpdateDefaults`": (
         test_the_analyzer_looks_at_keywords_before_it_resolves_names
     ),
-    "leaves and statements, `delta.ResolveDeltaTables`": test_the_analyzer_has_our_resolution_rule,
-    "version, `delta.ChooseVersions`": test_the_optimizer_chooses_versions,
-    "tables and reads of a transaction, `delta.Transactions`": (
+    "leaves and statements, `anabranch.ResolveDeltaTables`": test_the_analyzer_has_our_resolution_rule,
+    "version, `anabranch.ChooseVersions`": test_the_optimizer_chooses_versions,
+    "tables and reads of a transaction, `anabranch.Transactions`": (
         test_plans_pass_our_rules_before_cached_rows_and_after_pushed_filters
     ),
     "one version for an execution": test_an_execution_has_one_planning_tracker,
-    "parser, `delta.DeltaParser`": test_the_parser_is_behind_ours,
-    "`CHANGES FROM`, `delta.DeltaChangelog`": test_the_catalog_loads_the_changelog,
-    "the driver's jars, `delta.JarsLoader`": test_the_drivers_jars_have_a_loader_in_a_field,
+    "parser, `anabranch.DeltaParser`": test_the_parser_is_behind_ours,
+    "`CHANGES FROM`, `anabranch.DeltaChangelog`": test_the_catalog_loads_the_changelog,
+    "the driver's jars, `anabranch.JarsLoader`": test_the_drivers_jars_have_a_loader_in_a_field,
     "table functions": test_table_functions_are_in_sparks_registry,
     '`format("delta")`': test_spark_finds_the_format_by_its_name,
     "`saveAsTable` over a table": test_writers_say_that_they_overwrite_by_name,
-    "ids of elements, keys and values, `delta.NumberedSupport`": test_the_writer_of_rows_is_made_by_its_name,
+    "ids of elements, keys and values, `anabranch.NestedIdsWriteSupport`": test_the_writer_of_rows_is_made_by_its_name,
     "errors": test_errors_pass_the_function_that_makes_them_pythons,
     "Ctrl-C": test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched,
     "cause of a failed stream": test_the_failure_of_a_stream_shows_its_cause,

@@ -15,12 +15,15 @@ from anabranch.callbacks import handler_registry
 from anabranch.callbacks.handler_registry import COMMANDS_BY_NODE, HANDLERS
 from anabranch.callbacks.resolved_commands import Command
 
-SOURCE = importlib.resources.files("anabranch.spark.extension").joinpath("PythonCallbacks.java").read_text("utf-8")
+PACKAGE = Path(str(importlib.resources.files("anabranch")))
+JAVA = {path.stem: path.read_text("utf-8") for path in (PACKAGE / "spark/extension/java").rglob("*.java")}
 METHOD = re.compile(
     r"public static \w+ (?P<name>\w+)\((?P<parameters>[^)]*)\) \{\s+"
-    r'(?:return (?:\(\w+\) )?)?Python\.call(?:FromProxy)?\(\s*"(?P<handler>\w+)\.(?P<function>\w+)", (?P<arguments>[^)]*)\);'
+    r'(?:return (?:\(\w+\) )?)?PythonEndpoint\.call(?:FromProxy)?\(\s*"(?P<handler>\w+)\.(?P<function>\w+)", (?P<arguments>[^)]*)\);'
 )
-JAVA_NAME = re.compile(r"\b(?:_?jvm|_?driver|_?values|self)\.delta\.(?P<class>[A-Z]\w*)(?:\.(?P<method>\w+)\()?")
+JAVA_NAME = re.compile(
+    r"\b(?:_?jvm|_?driver|_?values|self)\.(?P<package>anabranch|delta)\.(?P<class>[A-Z]\w*)(?:\.(?P<method>\w+)\()?"
+)
 NO_CALLBACK = {"keep"}
 """Public methods of `HandlerRegistry` itself, for `enable`."""
 
@@ -49,7 +52,7 @@ METHODS = [
         handler=match["handler"],
         function=match["function"],
     )
-    for match in METHOD.finditer(SOURCE)
+    for match in METHOD.finditer(JAVA["PythonCallbacks"])
 ]
 CLASSES: dict[str, Any] = {
     "HandlerRegistry": handler_registry.HandlerRegistry,
@@ -70,7 +73,7 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
 
 
 def test_every_method_in_java_was_read() -> None:
-    assert len(METHODS) == SOURCE.count("public static ")
+    assert len(METHODS) == JAVA["PythonCallbacks"].count("public static ")
     assert len(METHODS) == len({method.name for method in METHODS})
 
 
@@ -110,17 +113,16 @@ def test_every_command_is_listed() -> None:
 
 def test_every_class_and_method_that_python_names_is_in_the_java() -> None:
     """A wrong name fails only when Python calls it: Py4J looks it up then."""
-    package = Path(str(importlib.resources.files("anabranch")))
-    java = {path.stem: path.read_text("utf-8") for path in (package / "spark/extension").glob("*.java")}
     uses = {
-        (match["class"], match["method"])
-        for path in package.rglob("*.py")
+        (match["package"], match["class"], match["method"])
+        for path in PACKAGE.rglob("*.py")
         for match in JAVA_NAME.finditer(path.read_text("utf-8"))
     }
     unknown = {
-        (name, method)
-        for name, method in uses
-        if name not in java or (method and not re.search(rf"public .*\b{method}\(", java[name]))
+        (package, name, method)
+        for package, name, method in uses
+        if not JAVA.get(name, "").startswith(f"package {package};")
+        or (method and not re.search(rf"public .*\b{method}\(", JAVA[name]))
     }
-    assert len(uses) > len(java) / 2
+    assert len(uses) > len(JAVA) / 2
     assert not unknown

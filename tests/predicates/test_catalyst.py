@@ -107,7 +107,7 @@ def predicate_of(sample: dict[str, Any]) -> Any:
 
 
 def in_utc(node: dict[str, Any]) -> dict[str, Any]:
-    """The samples were written in the session's zone; `delta.Conditions` writes timestamps in UTC."""
+    """The samples were written in the session's zone; `anabranch.ConditionJson` writes timestamps in UTC."""
     if not node["class"].endswith(".Literal") or node.get("dataType") != "timestamp" or node["value"] is None:
         return node
     moment = python_zone(ZONE).to_utc(value_text.parse_local_micros(node["value"]))

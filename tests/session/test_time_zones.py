@@ -71,7 +71,7 @@ def test_rules_are_those_of_the_jvm(zoned: SparkSession) -> None:
         pytest.skip("looks into the session")
     jvm = zoned._jvm
     assert jvm is not None
-    find = zones_of(jvm.delta)
+    find = zones_of(jvm.anabranch)
     texts = ", ".join(f"('{text}')" for text in [*TIMES, "12024-07-01 00:00:00", "-0044-03-15 12:00:00"])
     for name in ZONES:
         zoned.conf.set("spark.sql.session.timeZone", name)

@@ -12,6 +12,7 @@ import pyspark
 import pytest
 
 from anabranch.spark.extension.java_unit import java_unit
+from anabranch.spark.gateway.jvm_classes import class_loader
 
 pytestmark = pytest.mark.spark
 
@@ -48,20 +49,24 @@ def warnings(check_java: ModuleType, gateway: Any) -> Any:
         ("Object f() { return null; }", None),
         (
             "Object f() { return gone; }",
-            'Janino: they do not compile: A.java, Line 3, Column 30: Expression "gone" is not an rvalue',
+            "Janino: they do not compile: File 'A.java', Line 3, Column 30: Expression \"gone\" is not an rvalue",
         ),
-        (f"Object f(Object o) {{ {FALLS_THROUGH} }}", "delta.A: java.lang.VerifyError: Inconsistent stackmap frames"),
-        ("Object F() { return null; }", "Janino warns: A.java, Line 3, Column 17: Method name"),
+        (
+            f"Object f(Object o) {{ {FALLS_THROUGH} }}",
+            "anabranch.A: java.lang.VerifyError: Inconsistent stackmap frames",
+        ),
+        ("Object F() { return null; }", "Janino warns: File 'A.java', Line 3, Column 17: Method name"),
     ],
 )
 def test_problems_of_a_member(
     check_java: ModuleType, gateway: Any, warnings: Any, member: str, message: str | None
 ) -> None:
     """What does not compile, what the compiler warns of, and byte code that a JVM refuses."""
-    source = f"package delta;\npublic class A {{\n  public {member}\n}}\n"
-    problems = check_java.problems_of(gateway, java_unit({"A.java": source}, {}), warnings)
-    if message is None:
-        assert problems == []
-    else:
-        (problem,) = problems
-        assert problem.startswith(message)
+    source = f"package anabranch;\npublic class A {{\n  public {member}\n}}\n"
+    unit = java_unit({"A.java": source}, {})
+    with check_java.checked(gateway, unit, warnings, class_loader(gateway.jvm)) as (problems, _):
+        if message is None:
+            assert problems == []
+        else:
+            (problem,) = problems
+            assert problem.startswith(message)

@@ -39,12 +39,12 @@ def static(classes: ExtensionClasses, name: str, method: str, *arguments: Any) -
     raise AttributeError(method)
 
 
-PYTHON = """
+SOURCE = """
 package delta;
 
 import java.util.function.Function;
 
-public final class Python {
+public final class DefaultSource {
   public static volatile Function door;
 
   public static String greet(String name) {
@@ -66,8 +66,9 @@ public final class Python {
 """
 
 PAIR = """
-package delta;
+package anabranch;
 
+import delta.DefaultSource;
 import java.util.function.Function;
 
 public class Pair {
@@ -81,7 +82,7 @@ public class Pair {
 
   public static final class Inner implements Function {
     public Object apply(Object value) {
-      return Python.greet((String) value);
+      return DefaultSource.greet((String) value);
     }
   }
 }
@@ -95,7 +96,7 @@ from anabranch.spark.extension.compiled import load_extension
 gateway = launch_gateway()
 classes = load_extension(gateway)
 assert load_extension(gateway) is classes
-print(classes.origin, classes.java_class("Python").getName())
+print(classes.origin, classes.java_class("delta.DefaultSource").getName())
 """
 
 STARTS_TWO_SESSIONS = """
@@ -105,7 +106,7 @@ from anabranch.spark.extension import compiled, delta_spark_names
 for _ in range(2):
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     classes = compiled.load_extension(spark.sparkContext._gateway)
-    print(classes.origin, spark._jvm.delta.Python._fqn)
+    print(classes.origin, spark._jvm.delta.DefaultSource._fqn)
     spark.stop()
 compiled._loaded.clear()
 print(compiled.load_extension(spark.sparkContext._gateway).origin)
@@ -147,7 +148,7 @@ def loader(gateway: Any) -> Any:
 def sources(tmp_path: Path) -> Path:
     folder = tmp_path / "sources"
     folder.mkdir()
-    (folder / "Python.java").write_text(PYTHON)
+    (folder / "DefaultSource.java").write_text(SOURCE)
     (folder / "Pair.java").write_text(PAIR)
     return folder
 
@@ -166,30 +167,33 @@ def start(gateway: Any, sources: Path, cache: Path) -> Callable[..., ExtensionCl
         urls = gateway.new_array(jvm.java.net.URL, 0)
         fresh = jvm.org.apache.spark.util.MutableURLClassLoader(urls, driver_loader(jvm))
         classes = load_classes(gateway, fresh, sources, folder)
-        assert static(classes, "Python", "greet", "you") is not None
+        assert static(classes, "delta.DefaultSource", "greet", "you") is not None
         return classes
 
     return run
 
 
 def jar_of(classes: ExtensionClasses) -> Path:
-    return Path(classes.java_class("Python").getProtectionDomain().getCodeSource().getLocation().getPath())
+    return Path(classes.java_class("delta.DefaultSource").getProtectionDomain().getCodeSource().getLocation().getPath())
 
 
 def test_what_classes_offer(start: Callable[..., ExtensionClasses], gateway: Any) -> None:
     classes = start()
-    assert classes.java_class("Pair$Inner").getName() == "delta.Pair$Inner"
-    assert classes.java_class("Pair") is classes.java_class("Pair")
-    pair = classes.new("Pair", "left", 5)
-    assert [classes.java_class("Pair").getField(name).get(pair) for name in ("left", "right")] == ["left", 5]
-    assert classes.new("Pair$Inner").apply("you") == "hello you"
-    assert (static(classes, "Python", "greet", "you"), static(classes, "Python", "greet")) == (
+    assert classes.java_class("anabranch.Pair$Inner").getName() == "anabranch.Pair$Inner"
+    assert classes.java_class("anabranch.Pair") is classes.java_class("anabranch.Pair")
+    pair = classes.new("anabranch.Pair", "left", 5)
+    assert [classes.java_class("anabranch.Pair").getField(name).get(pair) for name in ("left", "right")] == ["left", 5]
+    assert classes.new("anabranch.Pair$Inner").apply("you") == "hello you"
+    assert (
+        static(classes, "delta.DefaultSource", "greet", "you"),
+        static(classes, "delta.DefaultSource", "greet"),
+    ) == (
         "hello you",
         "hello nobody",
     )
-    assert static(classes, "Python", "offset").getName() == classes_of_release(gateway.jvm)["V1_OFFSET"]
-    classes.java_class("Python").getField("door").set(None, Upper())
-    assert static(classes, "Python", "ask", "who") == "WHO"
+    assert static(classes, "delta.DefaultSource", "offset").getName() == classes_of_release(gateway.jvm)["V1_OFFSET"]
+    classes.java_class("delta.DefaultSource").getField("door").set(None, Upper())
+    assert static(classes, "delta.DefaultSource", "ask", "who") == "WHO"
 
 
 def test_a_cold_start_compiles_and_a_warm_one_does_not(start: Callable[..., ExtensionClasses], cache: Path) -> None:
@@ -209,19 +213,19 @@ def test_a_warm_start_takes_the_classes_from_the_jar(
     start()
     (jar,) = cache.iterdir()
     digest = jar.stem.rpartition("-")[2]
-    planted = java_unit({"Python.java": PYTHON.replace("hello", "planted")}, classes_of_release(gateway.jvm))
-    code = compile_unit(gateway.jvm, loader, planted, digest=digest)
+    planted = java_unit({"DefaultSource.java": SOURCE.replace("hello", "planted")}, classes_of_release(gateway.jvm))
+    code = compile_unit(gateway, loader, planted, digest=digest)
     jar.write_bytes(jar_bytes(code, digest=digest))
 
     classes = start()
-    assert (classes.origin, static(classes, "Python", "greet", "you")) == ("kept", "planted you")
+    assert (classes.origin, static(classes, "delta.DefaultSource", "greet", "you")) == ("kept", "planted you")
 
 
 def test_other_sources_are_another_jar(start: Callable[..., ExtensionClasses], sources: Path, cache: Path) -> None:
     start()
-    (sources / "Python.java").write_text(PYTHON.replace("hello", "good morning"))
+    (sources / "DefaultSource.java").write_text(SOURCE.replace("hello", "good morning"))
     classes = start()
-    assert (classes.origin, static(classes, "Python", "greet", "you")) == ("compiled", "good morning you")
+    assert (classes.origin, static(classes, "delta.DefaultSource", "greet", "you")) == ("compiled", "good morning you")
     assert len(list(cache.iterdir())) == 2
 
 
@@ -257,21 +261,21 @@ def test_classes_that_are_there_are_taken(gateway: Any, loader: Any, sources: Pa
     first = load_classes(gateway, loader, sources, cache)
     second = load_classes(gateway, loader, sources, cache)
     assert second.origin == "loaded"
-    assert second.java_class("Python").equals(first.java_class("Python"))
+    assert second.java_class("delta.DefaultSource").equals(first.java_class("delta.DefaultSource"))
 
 
 def test_classes_of_another_version_are_refused(gateway: Any, loader: Any, sources: Path, cache: Path) -> None:
     load_classes(gateway, loader, sources, cache)
     (jar,) = cache.iterdir()
-    (sources / "Python.java").write_text(PYTHON.replace("hello", "good morning"))
+    (sources / "DefaultSource.java").write_text(SOURCE.replace("hello", "good morning"))
     with pytest.raises(ExtensionClashError, match="does not belong to this version of anabranch") as caught:
         load_classes(gateway, loader, sources, cache)
-    assert (caught.value.name, caught.value.location) == ("delta.Python", jar.as_uri().replace("///", "/"))
+    assert (caught.value.name, caught.value.location) == ("delta.DefaultSource", jar.as_uri().replace("///", "/"))
 
 
 def test_classes_of_another_library_are_refused(gateway: Any, loader: Any, sources: Path, tmp_path: Path) -> None:
     unit = java_unit(java_sources(sources), classes_of_release(gateway.jvm))
-    code = compile_unit(gateway.jvm, loader, unit, digest="")
+    code = compile_unit(gateway, loader, unit, digest="")
     jar = tmp_path / "theirs.jar"
     jar.write_bytes(jar_bytes({name: code[name] for name in code if "SourcesDigest" not in name}, digest=""))
     loader.addURL(gateway.jvm.java.io.File(str(jar)).toURI().toURL())
@@ -284,18 +288,20 @@ def test_classes_under_delta_sparks_names_that_are_there_stay(gateway: Any, load
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "DeltaTable.java").write_text("package io.delta.tables;\n\npublic class DeltaTable {}\n")
-    (package, (_, main_class)), *_ = delta_spark_names.UNITS.items()
+    (package, (_, class_name)), *_ = delta_spark_names.UNITS.items()
+    main_class = f"{package}.{class_name}"
     before = load_classes(gateway, loader, theirs, None, package=package, main_class=main_class).java_class(main_class)
-    load_classes(gateway, loader, resources.files(compiled.__package__), tmp_path / "cache")
+    load_classes(gateway, loader, resources.files(compiled.__package__).joinpath("java"), tmp_path / "cache")
     delta_spark_names.load_delta_spark_names(gateway, loader)
     assert loader.loadClass("io.delta.tables.DeltaTable").equals(before)
     assert loader.loadClass("org.apache.spark.sql.delta.DeltaLog").getMethods()[0].getName() == "clearCache"
 
 
 def test_sources_that_do_not_compile_are_named(gateway: Any, loader: Any, sources: Path) -> None:
-    (sources / "Pair.java").write_text("package delta;\n\npublic class Pair extends Gone {}\n")
+    (sources / "Pair.java").write_text("package anabranch;\n\npublic class Pair extends Gone {}\n")
     with pytest.raises(
-        ExtensionNotLoadedError, match=r"Spark 4\.\S+: they do not compile: Pair\.java, Line 3, Column 19: Cannot"
+        ExtensionNotLoadedError,
+        match=r"Spark 4\.\S+: they do not compile: File 'Pair\.java', Line 3, Column 19: Cannot",
     ):
         load_classes(gateway, loader, sources, None)
 
@@ -342,9 +348,9 @@ def test_two_processes_at_once(cache: Path) -> None:
     for process in both:
         said, _ = process.communicate(timeout=300)
         assert process.returncode == 0
-        assert said.split()[-2:] in (["compiled", "delta.Python"], ["kept", "delta.Python"])
+        assert said.split()[-2:] in (["compiled", "delta.DefaultSource"], ["kept", "delta.DefaultSource"])
     assert len(list(cache.iterdir())) == 1
 
     said, _ = begin(STARTS_TWO_SESSIONS).communicate(timeout=300)
-    assert said.split() == ["kept", "delta.Python", "kept", "delta.Python", "loaded"]
+    assert said.split() == ["kept", "delta.DefaultSource", "kept", "delta.DefaultSource", "loaded"]
     assert len(list(cache.iterdir())) == 1

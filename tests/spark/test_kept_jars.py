@@ -31,7 +31,7 @@ from anabranch.spark.extension.kept_jars import (
 
 DIGEST = "0123456789abcdef0123456789abcdef"
 NAME = jar_file_name(spark_version="4.3.0", digest=DIGEST)
-JAR = jar_bytes({"delta.Python": b"some code", "delta.Other": bytes(2000)}, digest=DIGEST)
+JAR = jar_bytes({"anabranch.Json": b"some code", "anabranch.Other": bytes(2000)}, digest=DIGEST)
 NOW_S = 1_800_000_000.0
 
 
@@ -176,7 +176,7 @@ def test_a_jar_is_kept_as_it_is(folder: Path) -> None:
     assert list(folder.iterdir()) == [jar]
     with zipfile.ZipFile(jar) as archive:
         assert archive.testzip() is None
-        assert archive.read("delta/Python.class") == b"some code"
+        assert archive.read("anabranch/Json.class") == b"some code"
 
 
 def test_there_may_be_none(folder: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_damaged_jar_and_one_of_other_sources_are_not_used(folder: Path) -> No
 
 
 def test_a_jar_is_the_same_whenever_it_is_made() -> None:
-    assert jar_bytes({"delta.Other": bytes(2000), "delta.Python": b"some code"}, digest=DIGEST) == JAR
+    assert jar_bytes({"anabranch.Other": bytes(2000), "anabranch.Json": b"some code"}, digest=DIGEST) == JAR
     assert zipfile.ZipFile(io.BytesIO(JAR)).comment.startswith(DIGEST.encode())
 
 
@@ -272,35 +272,27 @@ def test_two_temporary_jars_do_not_meet() -> None:
 # The text that is compiled
 
 
-def test_sources_become_one_unit(tmp_path: Path) -> None:
-    (tmp_path / "B.java").write_text("package delta;\n\nimport java.util.Map;\nimport java.util.Set;\n\nclass B {}\n")
-    (tmp_path / "A.java").write_text("package delta;\n\nimport java.util.Map;\n\nclass A extends V1_OFFSET {}\n")
+def test_sources_of_all_folders_become_one_unit(tmp_path: Path) -> None:
+    (tmp_path / "reads").mkdir()
+    (tmp_path / "reads" / "B.java").write_text("package anabranch;\n\nclass B extends V1_OFFSET {}\n")
+    (tmp_path / "A.java").write_text("package delta;\n\nclass A {}\n")
     (tmp_path / "notes.txt").write_text("not Java")
 
     unit = java_unit(java_sources(tmp_path), {"V1_OFFSET": "org.example.Offset"})
 
-    lines = [line for line in unit.text.splitlines() if line]
-    assert lines == [
-        "package delta;",
-        "import java.util.Map;",
-        "import java.util.Set;",
-        "class A extends org.example.Offset {}",
-        "class B {}",
-    ]
-    line = 1 + unit.text.splitlines().index("class B {}")
-    assert unit.explained(f"Line {line}, Column 3: Line {line}, Column 3: no") == "B.java, Line 6, Column 3: no"
-    assert unit.explained("Line 99, Column 3: no") == "Line 99, Column 3: no"
-
-
-def test_a_name_that_two_imports_bring_is_our_mistake() -> None:
-    sources = {"A.java": "import java.util.Map;\nclass A {}", "B.java": "import scala.collection.Map;\nclass B {}"}
-    with pytest.raises(AssertionError, match=r"java\.util\.Map; and import scala\.collection\.Map"):
-        java_unit(sources, {})
+    assert unit.sources == {
+        "A.java": "package delta;\n\nclass A {}\n",
+        "reads/B.java": "package anabranch;\n\nclass B extends org.example.Offset {}\n",
+    }
+    (name,) = unit.with_digest(DIGEST).keys() - unit.sources.keys()
+    assert unit.with_digest(DIGEST)[name].startswith("package anabranch;")
+    assert DIGEST in unit.with_digest(DIGEST)[name]
 
 
 def test_a_digest_is_of_the_sources_and_the_build_of_spark() -> None:
     digests = [
-        JavaUnit(text=text, origins=()).digest(build) for text, build in itertools.product(["a", "b"], ["4.0", "4.1"])
+        JavaUnit(package=package, sources={path: text}).digest(build)
+        for package, path, text, build in itertools.product(*[["a", "b"]] * 4)
     ]
-    assert len(set(digests)) == 4
+    assert len(set(digests)) == 16
     assert all(len(digest) == len(DIGEST) for digest in digests)

@@ -28,7 +28,7 @@ from anabranch.schema.computed_columns import default_column
 from anabranch.schema.paths import fold
 
 Change = Mapping[str, Any]
-"""An object of `delta.TableChanges`."""
+"""An object of `anabranch.TableChanges`."""
 _COLUMN_KINDS = frozenset(
     {
         "UpdateColumnType",
@@ -45,7 +45,7 @@ _OF_STATEMENTS = {"location": _LOCATION, "comment": _COMMENT, "collation": "DEFA
 
 
 def apply_changes(table: TableRef, text: str) -> None:
-    """Make the changes of `delta.TableChanges.json`. All changes of one kind are one commit.
+    """Make the changes of `anabranch.TableChanges.json`. All changes of one kind are one commit.
 
     Raises what our ALTER commands raise.
     """

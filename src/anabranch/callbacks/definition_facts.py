@@ -83,7 +83,7 @@ def definition_facts(
     Raises `UnsupportedOperationError` for buckets, transforms and a default collation, `InvalidOptionError`, and
     the errors of columns.
     """
-    facts = json.loads(driver.delta.Definitions.json(ident, columns, partitions, properties))
+    facts = json.loads(driver.anabranch.TableDefinitions.json(ident, columns, partitions, properties))
     all_properties: dict[str, str] = facts["properties"]
     _check_collation(all_properties)
     options = {key.removeprefix(OPTION): value for key, value in all_properties.items() if key.startswith(OPTION)}

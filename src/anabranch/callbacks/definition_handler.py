@@ -108,7 +108,8 @@ class DefinitionHandler:
         else:
             return None
         # Spark ignores this exception for IF NOT EXISTS.
-        return self._driver.delta.CreatedMeanwhile(table.label, throwable(self._driver.delta, lost))
+        errors = self._driver.jvm.delta
+        return errors.CreatedMeanwhile(table.label, throwable(errors, lost))
 
     def alter_table(self, session: Any, table: Any, changes: str) -> None:
         """ALTER TABLE and COMMENT ON."""
@@ -117,21 +118,21 @@ class DefinitionHandler:
 
     def _alter_columns(self, session: Any, plan: Any) -> Any:
         """An `AlterColumns` that Spark itself would refuse before it reaches the catalog."""
-        table = self._driver.delta.Statements.tableOf(plan)
-        self.alter_table(session, table, self._driver.delta.TableChanges.jsonOf(plan.changes()))
+        table = self._driver.anabranch.TableStatements.tableOf(plan)
+        self.alter_table(session, table, self._driver.anabranch.TableChanges.jsonOf(plan.changes()))
         return self._driver.seq([])
 
     def _add_check(self, session: Any, plan: Any) -> Any:
         """An `AddCheckConstraint`."""
-        leaf = self._driver.delta.Plans.target(plan)
-        table, delta_session = self._driver.delta.DeltaRelations.tableOf(leaf), self._driver.session(session)
+        leaf = self._driver.anabranch.PlanFunctions.target(plan)
+        table, delta_session = self._driver.anabranch.DeltaRelations.tableOf(leaf), self._driver.session(session)
         table_ref = whole_table_of(self._driver, delta_session, table, statement="ALTER TABLE")
         check = plan.checkConstraint()
         alter_add_constraint(table_ref, str(check.name()), as_quoted_names(table_ref.session, str(check.condition())))
         return self._driver.seq([])
 
     def _checks_table(self, session: Any, plan: Any) -> Any:
-        if not self._driver.delta.DeltaRelations.isTable(self._driver.delta.Plans.target(plan)):
+        if not self._driver.anabranch.DeltaRelations.isTable(self._driver.anabranch.PlanFunctions.target(plan)):
             raise UnsupportedOperationError(operation="ADD CONSTRAINT for a view", instead="Name the table.")
         return plan
 
@@ -217,7 +218,7 @@ def _refuse_path(parts: tuple[str, ...], *, operation: str, instead: str) -> Non
 
 
 def check_conditions(session: DeltaSession, constraints: str) -> Mapping[str, str]:
-    """The conditions of CHECK constraints by name, from the JSON of `delta.TableChanges.constraints`.
+    """The conditions of CHECK constraints by name, from the JSON of `anabranch.TableChanges.constraints`.
 
     Raises `UnsupportedOperationError` for a constraint of another kind.
     """

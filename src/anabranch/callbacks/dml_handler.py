@@ -114,10 +114,12 @@ class DmlHandler:
         return plan
 
     def _facts(self, session: Any, plan: Any) -> TableFacts:
-        return facts_of(self._driver, self._driver.session(session), self._driver.delta.RowChanges.table(plan))
+        return facts_of(
+            self._driver, self._driver.session(session), self._driver.anabranch.RowChangeStatements.table(plan)
+        )
 
     def _target(self, session: Any, plan: Any) -> Target:
-        changes = self._driver.delta.RowChanges
+        changes = self._driver.anabranch.RowChangeStatements
         facts = self._facts(session, plan)
         return Target(
             facts=facts,
@@ -126,8 +128,10 @@ class DmlHandler:
         )
 
     def _resolved(self, session: Any, plan: Any, target: Target) -> ResolvedStatement:
-        number = self._driver.delta.ChooseVersions.next()
-        return ResolvedStatement(self._driver, self._driver.delta.RowChanges.atOnce(session, plan, number), target)
+        number = self._driver.anabranch.ChooseVersions.next()
+        return ResolvedStatement(
+            self._driver, self._driver.anabranch.RowChangeStatements.atOnce(session, plan, number), target
+        )
 
     delete = Command(run=_delete, result=AFFECTED, check=_checked)
     update = Command(run=_update, result=AFFECTED, check=_checked)
@@ -152,7 +156,7 @@ class ResolvedStatement:
 
     def __init__(self, driver: Driver, plan: Any, target: Target) -> None:
         self.plan = plan
-        changes = driver.delta.RowChanges
+        changes = driver.anabranch.RowChangeStatements
         columns = (None if column is None else column_of(column) for column in changes.columns(plan))
         self.on: Any = next(columns) if str(plan.nodeName()) == "MergeIntoTable" else None
         self._clauses = [
@@ -176,19 +180,19 @@ class StatementExecution:
     def __init__(self, driver: Driver, session: Any) -> None:
         self._driver = driver
         self._session = session
-        self._number = driver.delta.ChooseVersions.next()
+        self._number = driver.anabranch.ChooseVersions.next()
 
     def with_versions(self, plan: Any) -> Any:
         """The plan with the rows of the chosen version for each table."""
-        return self._driver.delta.ChooseVersions.chosen(self._session, plan, self._number)
+        return self._driver.anabranch.ChooseVersions.chosen(self._session, plan, self._number)
 
     def frame(self, plan: Any) -> DataFrame:
         """The rows of the plan, from Spark's cache where the user has cached them.
 
         Functions of the current time are constants in it, so that all jobs of the statement read the same rows.
         """
-        chosen = self.with_versions(self._driver.delta.Cached.used(self._session, plan))
-        return self._driver.frame(self._session, self._driver.delta.Plans.atOneTime(chosen))
+        chosen = self.with_versions(self._driver.anabranch.UserCache.used(self._session, plan))
+        return self._driver.frame(self._session, self._driver.anabranch.PlanFunctions.atOneTime(chosen))
 
     def condition(self, relation: Any, expression: Any) -> Column | None:
         """A condition on a table's leaf, as a column; None for one that is always true."""

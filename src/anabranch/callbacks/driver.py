@@ -24,7 +24,7 @@ class Driver:
         """`sessions` are the user's, by identity. Weak references let a session end when the user drops it."""
         self.jvm = jvm
         self._classes = JvmClasses(jvm)
-        self.delta: Any = jvm.delta
+        self.anabranch: Any = jvm.anabranch
         """Our classes."""
         self._sessions = sessions
         self._lock = threading.Lock()
@@ -57,9 +57,9 @@ class Driver:
         return column_of(self._classes.ExpressionUtils.column(expression))
 
     def command(self, what: str, facts: Any, output: Any) -> Any:
-        """A `delta.PythonCommand`; `output` is the schema of its result."""
+        """An `anabranch.PythonCommand`; `output` is the schema of its result."""
         attributes = self._classes.DataTypeUtils.toAttributes(self.type(output))
-        return self.delta.PythonCommand(what, facts, attributes)
+        return self.anabranch.PythonCommand(what, facts, attributes)
 
     # Values.
 
@@ -80,7 +80,7 @@ class Driver:
     def java_map(self, entries: Any) -> dict[str, str]:
         """The entries of a `java.util.Map` of strings."""
         # An iteration over a map of the JVM ends with an error, whose kind PySpark finds out by a hundred calls.
-        return split_map(self.delta.Tables.entries(entries))
+        return split_map(self.anabranch.TableFields.entries(entries))
 
     def path(self, uri: Any) -> str:
         """A `java.net.URI`, decoded, as Hadoop writes paths."""
@@ -88,7 +88,7 @@ class Driver:
 
     def numbers(self, *values: int) -> Any:
         """A Seq of one Row of longs."""
-        return self.delta.Results.numbers(",".join(map(str, values)))
+        return self.anabranch.CommandResult.numbers(",".join(map(str, values)))
 
     def rows_of(self, frame: DataFrame | None) -> Any:
         """The rows of a small frame as a Scala Seq."""

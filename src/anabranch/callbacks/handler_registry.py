@@ -36,7 +36,7 @@ HANDLERS = {
     "StreamSourceHandler": "stream_handler",
     "MessageHandler": "message_handlers.message_dispatch",
 }
-"""The module of each handler. The public methods of a handler are the callbacks of `delta.PythonCallbacks`."""
+"""The module of each handler. The public methods of a handler are the callbacks of `anabranch.PythonCallbacks`."""
 
 COMMANDS_BY_NODE = {
     "AppendData": "WriteHandler.write",

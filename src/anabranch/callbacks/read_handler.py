@@ -51,11 +51,11 @@ class ReadHandler:
         check_names(self._driver.java_map(options))
 
     def refuse_table_without_columns(self, table: Any) -> NoReturn:
-        """Raises `ReadWithoutColumnsError` for a `delta.DeltaTable` without columns."""
+        """Raises `ReadWithoutColumnsError` for an `anabranch.DeltaTable` without columns."""
         raise ReadWithoutColumnsError(table=str(table.name()))
 
     def rows_of_table(self, session: Any, table: Any, execution: int, with_metadata: bool) -> Any:
-        """The plan of the rows of a `delta.DeltaTable`: the columns of its schema and, if requested, `_metadata`.
+        """The plan of the rows of an `anabranch.DeltaTable`: the columns of its schema and, if requested, `_metadata`.
 
         Raises `SchemaChangedSinceAnalysisError`, and `NotADeltaTableError` if the table was dropped.
         """
@@ -74,7 +74,7 @@ class ReadHandler:
         plan = _as_analyzed(frame, facts, snapshot, with_metadata=with_metadata)._jdf.logicalPlan()
         transaction = table_ref.open_transaction
         if transaction is not None and facts.version is None:
-            return self._driver.delta.Transactions.marked(plan, transaction.key)
+            return self._driver.anabranch.Transactions.marked(plan, transaction.key)
         return plan
 
     def record_reads(self, session: Any, transaction: str, plan: Any) -> None:

@@ -37,7 +37,7 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier
 
 STAGED_OPTION = "anabranch.staged"
-"""For a `delta.DeltaTable` that is staged: its key in `StagingHandler`."""
+"""For an `anabranch.DeltaTable` that is staged: its key in `StagingHandler`."""
 UNLESS_THERE_OPTION = "anabranch.unlessThere"
 """The statement has IF NOT EXISTS, and Spark found no table when it began."""
 SAVES_OPTION = "__v1_save_as_table_overwrite"
@@ -86,7 +86,7 @@ class StagingHandler:
         checks: str,
         saves: bool,
     ) -> Any:
-        """A `delta.DeltaTable` that takes rows. Nothing is written."""
+        """An `anabranch.DeltaTable` that takes rows. Nothing is written."""
         delta_session = self._driver.session(session)
         began_ms = delta_session.clock.now_ms()
         checked = check_conditions(delta_session, checks)
@@ -104,7 +104,7 @@ class StagingHandler:
             )
             while len(self._staged) > STAGED_MAX:
                 self._staged.popitem(last=False)
-        return self._driver.delta.DeltaTable(
+        return self._driver.anabranch.DeltaTable(
             table.label,
             table.path,
             # The rows alone decide which columns there will be.
@@ -162,7 +162,7 @@ class StagingHandler:
 
     def _create_with_rows(self, session: Any, plan: Any) -> Any:
         """A `CreateTable` of Spark's sources of version 1, with rows: `saveAsTable` over a table of another format."""
-        facts = json.loads(self._driver.delta.Definitions.jsonOf(plan.tableDesc()))
+        facts = json.loads(self._driver.anabranch.TableDefinitions.jsonOf(plan.tableDesc()))
         delta_session = self._driver.session(session)
         name = NameIdentifier((facts["database"] or delta_session.spark.catalog.currentDatabase(), facts["name"]))
         values: dict[str, str] = facts["options"]

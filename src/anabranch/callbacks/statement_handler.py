@@ -37,7 +37,7 @@ _STATEMENTS = {
 }
 _DESCRIPTION_MAX = 100
 _HIVE_LISTINGS = "spark.anabranch.hiveListings"
-"""The setting for lists in Hive's form; `delta.Listings` makes those of tables and views."""
+"""The setting for lists in Hive's form; `anabranch.HiveListings` makes those of tables and views."""
 
 
 class OwnStatementHandler:
@@ -116,7 +116,7 @@ class DescriptionHandler:
     def _show_partitions(self, session: Any, plan: Any) -> Any:
         """The rows of SHOW PARTITIONS."""
         table = self._table(session, plan)
-        partition = self._driver.delta.Statements.partition(plan)
+        partition = self._driver.anabranch.TableStatements.partition(plan)
         schema = table.latest().schema
         values = (
             {}
@@ -142,7 +142,7 @@ class DescriptionHandler:
         return StructType([snapshot.schema[name] for name in snapshot.partition_columns])
 
     def _table(self, session: Any, plan: Any) -> TableRef:
-        delta_session, table = self._driver.session(session), self._driver.delta.Statements.tableOf(plan)
+        delta_session, table = self._driver.session(session), self._driver.anabranch.TableStatements.tableOf(plan)
         return whole_table_of(self._driver, delta_session, table, statement=_STATEMENTS[str(plan.nodeName())])
 
     show_partitions = Command(run=_show_partitions, result=_partition_columns)

@@ -127,7 +127,7 @@ class _OpenSource:
 
 
 class StreamSourceHandler:
-    """The sources of running queries, by the keys that their `delta.DeltaStream` objects have."""
+    """The sources of running queries, by the keys that their `anabranch.DeltaStream` objects have."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

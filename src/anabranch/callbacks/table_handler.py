@@ -60,7 +60,7 @@ _STORAGE = ("fs.", "dfs.")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """The fields of a `delta.DeltaTable` of the JVM."""
+    """The fields of an `anabranch.DeltaTable` of the JVM."""
 
     table: TableRef
     name: str
@@ -70,7 +70,7 @@ class TableFacts:
     schema_json: str
     """The visible schema at look-up."""
     options: Mapping[str, str]
-    """The options that restrict which rows are read; see `delta.DeltaTable`."""
+    """The options that restrict which rows are read; see `anabranch.DeltaTable`."""
 
     @property
     def is_partial(self) -> bool:
@@ -79,8 +79,8 @@ class TableFacts:
 
 
 def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
-    """The fields of a `delta.DeltaTable`, read from the JVM in one call."""
-    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = driver.delta.Tables.fields(
+    """The fields of an `anabranch.DeltaTable`, read from the JVM in one call."""
+    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = driver.anabranch.TableFields.fields(
         table
     ).split("\0")
     options = dict(zip(rest[:-1:2], rest[1::2], strict=True))
@@ -101,7 +101,7 @@ def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
 
 
 def whole_table_of(driver: Driver, session: DeltaSession, table: Any, *, statement: str) -> TableRef:
-    """The table of a `delta.DeltaTable` that a statement is about. Raises as `check_whole_table`."""
+    """The table of an `anabranch.DeltaTable` that a statement is about. Raises as `check_whole_table`."""
     facts = facts_of(driver, session, table)
     check_whole_table(facts, statement=statement)
     return facts.table
@@ -120,13 +120,13 @@ def check_whole_table(facts: TableFacts, *, statement: str) -> None:
 
 def entry_of(driver: Driver, entry: Any, location: str) -> CatalogEntry:
     """The entry for a `CatalogTable` of the JVM."""
-    catalog, database, name, kind, _ = driver.delta.Tables.entryFields(entry).split("\0")
+    catalog, database, name, kind, _ = driver.anabranch.TableFields.entryFields(entry).split("\0")
     is_managed = kind == "MANAGED"
     return catalog_entry(catalog or SESSION_CATALOG, database, name, location=location, is_managed=is_managed)
 
 
 class TableHandler:
-    """Returns tables to the JVM as objects of `delta.DeltaTable`."""
+    """Returns tables to the JVM as objects of `anabranch.DeltaTable`."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -135,7 +135,7 @@ class TableHandler:
     quote_versions = staticmethod(with_versions_quoted)
 
     def table_by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
-        """A `delta.DeltaTable`; None if the folder has no table."""
+        """An `anabranch.DeltaTable`; None if the folder has no table."""
         found = table_in_folder(self._driver.session(session), path, {}, _time_travel(version, micros))
         return None if found.newest is None else self._found(found)
 
@@ -146,7 +146,7 @@ class TableHandler:
             raise _no_table(found.table)
 
     def table_by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
-        """A `delta.DeltaTable` for an entry of the session's catalog."""
+        """An `anabranch.DeltaTable` for an entry of the session's catalog."""
         delta_session = self._driver.session(session)
         table = table_of_entry(delta_session, entry_of(self._driver, entry, location))
         return self._described(table, _time_travel(version, micros), entry=entry)
@@ -163,7 +163,7 @@ class TableHandler:
         return joined((plain, "micros", str(delta_session.spark.sql(f"SELECT {text}").collect()[0][0])))
 
     def table_by_options(self, session: Any, options: Any, schema: Any) -> Any:
-        """A `delta.DeltaTable` for the options of a reader or writer.
+        """An `anabranch.DeltaTable` for the options of a reader or writer.
 
         None if there is no table yet but a schema, as for a write that creates the table.
         """
@@ -191,7 +191,7 @@ class TableHandler:
         check_declared(facts.table, snapshot, StructType.fromJson(json.loads(declared)))
 
     def change_feed(self, session: Any, table: Any, options: Any) -> Any:
-        """The table of changes that the options of a `delta.DeltaTable` select; None if they select none."""
+        """The table of changes that the options of an `anabranch.DeltaTable` select; None if they select none."""
         delta_session = self._driver.session(session)
         table_ref = whole_table_of(self._driver, delta_session, table, statement="readChangeFeed")
         feed = selected_feed(table_ref, self._driver.java_map(options))
@@ -220,7 +220,7 @@ class TableHandler:
         entry: Any = None,
         options: Mapping[str, str] | None = None,
     ) -> Any:
-        """The `delta.DeltaTable` of a table at a version. Raises `NotADeltaTableError`."""
+        """The `anabranch.DeltaTable` of a table at a version. Raises `NotADeltaTableError`."""
         snapshot = snapshot_of(table, travel, newest=newest)
         return self._table(
             table,
@@ -245,7 +245,7 @@ class TableHandler:
         options: Mapping[str, str],
         entry: Any,
     ) -> Any:
-        return self._driver.delta.DeltaTable(
+        return self._driver.anabranch.DeltaTable(
             str(table.entry.full_name) if table.entry else table.label,
             table.path,
             schema_json,
@@ -271,7 +271,7 @@ def visible_json(snapshot: Snapshot) -> str:
 
 
 def _partition_options(partitions: Mapping[str, str | None]) -> dict[str, str]:
-    """The options of a `delta.DeltaTable` that shows one partition; none for a whole table."""
+    """The options of an `anabranch.DeltaTable` that shows one partition; none for a whole table."""
     return {PARTITION_OPTION: json.dumps(partitions)} if partitions else {}
 
 

@@ -35,7 +35,7 @@ class WriteHandler(StagingHandler):
         """A `V2WriteCommand`. Each execution computes its rows again, from the newest versions."""
         relation = plan.table()
         facts = facts_of(
-            self._driver, self._driver.session(session), self._driver.delta.DeltaRelations.tableOf(relation)
+            self._driver, self._driver.session(session), self._driver.anabranch.DeltaRelations.tableOf(relation)
         )
         write = _facts_of(self._driver, plan)
         if STAGED_OPTION in facts.options:
@@ -46,8 +46,8 @@ class WriteHandler(StagingHandler):
         if not write.by_name and chosen.target_alias is None:
             # Spark has matched the columns by their positions at the analysis, which must not have changed.
             chosen = dataclasses.replace(chosen, target_alias=bound(facts, relation.output()))
-        if self._driver.delta.Cached.readsTable(
-            self._driver.delta.Cached.used(session, plan.query()), facts.table.path
+        if self._driver.anabranch.UserCache.readsTable(
+            self._driver.anabranch.UserCache.used(session, plan.query()), facts.table.path
         ):
             chosen = dataclasses.replace(chosen, reads_target=True)
 
@@ -69,7 +69,7 @@ class WriteHandler(StagingHandler):
         lower = {key.lower(): value for key, value in values.items()}
         if kind == _DYNAMIC:
             return dataclasses.replace(options, dynamic_partition_overwrite=options.replace_where is None)
-        read = self._driver.delta.ResolveInserts.replaceOn(plan)
+        read = self._driver.anabranch.ResolveInserts.replaceOn(plan)
         if read is not None:
             options = dataclasses.replace(options, replace_on_read=self._match(read))
         by_option = lower.get(_DYNAMIC_OPTION.lower(), "static").lower() == "dynamic"
@@ -89,7 +89,7 @@ class WriteHandler(StagingHandler):
     def _match(self, condition: Any) -> MatchCondition:
         def exists(rows: DataFrame, alias: str | None) -> Column:
             plan = rows._jdf.queryExecution().analyzed()
-            return self._driver.column(self._driver.delta.Plans.exists(plan, alias, condition))
+            return self._driver.column(self._driver.anabranch.PlanFunctions.exists(plan, alias, condition))
 
         return MatchCondition(column=self._driver.column(condition), exists=exists)
 
@@ -149,7 +149,7 @@ class _WriteFacts:
 
 def _facts_of(driver: Driver, plan: Any) -> _WriteFacts:
     """The fields of a `V2WriteCommand`, read from the JVM in one call."""
-    kind, by_name, in_sql, evolves, options = str(driver.delta.Plans.writeFacts(plan)).split("\0", 4)
+    kind, by_name, in_sql, evolves, options = str(driver.anabranch.PlanFunctions.writeFacts(plan)).split("\0", 4)
     evolution = {"mergeSchema": "true"} if evolves == "1" else {}
     return _WriteFacts(
         kind=kind, by_name=by_name == "1", in_sql=in_sql == "1", options={**split_map(options), **evolution}

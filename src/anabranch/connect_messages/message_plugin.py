@@ -16,10 +16,10 @@ from anabranch.spark.extension.kept_jars import cache_folder
 
 UNITS = {
     "io.delta.exceptions": ("delta_exceptions", "DeltaConcurrentModificationException"),
-    "delta.messages": ("java", "MessagePlugin"),
+    "anabranch.messages": ("java", "MessagePlugin"),
 }
 """The source folder and a class of each Java package. Folders are beside this module, and compiled separately."""
-_PLUGIN = "delta.messages.MessagePlugin"
+_PLUGIN = "anabranch.messages.MessagePlugin"
 _SETTINGS = ("spark.connect.extensions.relation.classes", "spark.connect.extensions.command.classes")
 
 
@@ -43,9 +43,9 @@ def load_message_classes(spark: SparkSession) -> None:
     sources = importlib.resources.files(__package__)
     loader = driver_loader(gateway.jvm)
     for package, (folder, class_name) in UNITS.items():
-        java = sources.joinpath(folder)
-        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, main_class=class_name)
-    gateway.jvm.delta.messages.MessageTypes.describe(descriptor_set(), _settings(spark))
+        java, main_class = sources.joinpath(folder), f"{package}.{class_name}"
+        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, main_class=main_class)
+    gateway.jvm.anabranch.messages.MessageTypes.describe(descriptor_set(), _settings(spark))
 
 
 def stop_answering(spark: SparkSession, sessions: Iterable[SparkSession] = ()) -> None:

@@ -13,7 +13,7 @@ ANSWERED = "spark.anabranch.tables.answered"
 _CATALOG = "spark.sql.catalog.spark_catalog"
 _OURS, _DELTA_SPARKS = "delta.DeltaCatalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _PLUGINS = "spark.connect.extensions.relation.classes"
-_OUR_PLUGIN = "delta.messages.MessagePlugin"
+_OUR_PLUGIN = "anabranch.messages.MessagePlugin"
 _PLUGIN_OF_DELTA_SPARK = "org.apache.spark.sql.connect.delta.DeltaRelationPlugin"
 
 

@@ -59,7 +59,7 @@ _REDUNDANT = frozenset({"DynamicPruningExpression", "DynamicPruningSubquery", "B
 def from_catalyst(text: str, *, zones: Zones) -> Predicate:
     """The condition over the names of its attributes; parts that are not understood become `Unknown`.
 
-    `text` is written by `delta.Conditions`, with timestamps in UTC. `zones` has the rules of the JVM that wrote it.
+    `text` is written by `ConditionJson.java`, with timestamps in UTC. `zones` has the rules of the JVM that wrote it.
     """
     try:
         nodes = json.loads(text)

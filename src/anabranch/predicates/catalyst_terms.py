@@ -222,7 +222,7 @@ def _value_of(text: str, data_type: DataType) -> Any:
             case DateType():
                 return value_text.parse_days(text)
             case TimestampType():
-                # `delta.Conditions` writes them in UTC, years of more than four digits with their sign.
+                # `anabranch.ConditionJson` writes them in UTC, years of more than four digits with their sign.
                 return value_text.parse_micros(text, UTC)
             case TimestampNTZType():
                 return int(text) if text.lstrip("-").isdigit() else value_text.parse_local_micros(text)

@@ -12,7 +12,7 @@ from anabranch.connect_messages.message_plugin import load_message_classes
 from anabranch.spark.extension.compiled import driver_loader, load_classes
 from anabranch.spark.extension.kept_jars import cache_folder
 
-PACKAGE = "delta.server"
+PACKAGE = "anabranch.server"
 FOLDER, MARKER_CLASS = "java", "WarehouseGuard"
 """The folder of the sources, and a class among them, by which loaded classes are recognized."""
 
@@ -27,5 +27,7 @@ def server_classes(spark: SparkSession) -> Any:
     load_message_classes(spark)
     sources = importlib.resources.files(__package__).joinpath(FOLDER)
     loader = driver_loader(gateway.jvm)
-    load_classes(gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, main_class=MARKER_CLASS)
-    return gateway.jvm.delta.server
+    load_classes(
+        gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, main_class=f"{PACKAGE}.{MARKER_CLASS}"
+    )
+    return gateway.jvm.anabranch.server

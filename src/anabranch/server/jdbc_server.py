@@ -56,7 +56,7 @@ class JdbcServer:
             hadoop.set(key, value)
         # Sessions of clients begin with the application's settings.
         spark.sparkContext._jsc.sc().conf().setIfMissing(_INCREMENTAL, "true")
-        jvm.delta.JarsLoader.keepOpen(spark._jsparkSession)
+        jvm.anabranch.JarsLoader.keepOpen(spark._jsparkSession)
         servers = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
         try:
             # Hive keeps its settings per thread: on one that has used a metastore, the server would start with the

@@ -177,7 +177,7 @@ def find_filter(plan):
 
 def nodes_of(jvm, plan):
     """The nodes, without what differs from run to run or is long and never looked at."""
-    nodes = json.loads(jvm.delta.Conditions.json(plan.condition()))
+    nodes = json.loads(jvm.anabranch.ConditionJson.json(plan.condition()))
     for node in nodes:
         for name in ("exprId", "qualifier", "plan", "resultId"):
             if name in node:

@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, Callable[[ReceivedMessage], None]] = {
 
 
 class MessageHandler:
-    """Executes messages that `delta.messages.MessagePlugin` has parsed."""
+    """Executes messages that `anabranch.messages.MessagePlugin` has parsed."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

@@ -21,7 +21,7 @@ from anabranch.tables.local_tables import LocalTable
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFields:
-    """The fields of a message by their names in `delta_connect.proto`, as `delta.messages.MessageReader` reads them."""
+    """The fields of a message by their names in `delta_connect.proto`, as `MessageReader.java` reads them."""
 
     kind: str
     values: Mapping[str, Any]

@@ -16,7 +16,7 @@ from anabranch.spark.session.table_identifiers import PathIdentifier, identifier
 
 LOGGER = logging.getLogger("anabranch.commit")
 SAVE_AS_TABLE = "saveAsTable"
-"""The operation `saveAsTable` as `delta.OtherFormats` names it; other operations are words of SQL."""
+"""The operation `saveAsTable` as `anabranch.CheckTableFormat` names it; other operations are words of SQL."""
 
 
 def refuse(session: DeltaSession, operation: str, parts: tuple[str, ...], table_format: str) -> NoReturn:

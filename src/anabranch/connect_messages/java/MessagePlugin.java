@@ -1,6 +1,6 @@
-package delta.messages;
+package anabranch.messages;
 
-import delta.PythonCallbacks;
+import anabranch.PythonCallbacks;
 import java.util.Optional;
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner;
 import org.apache.spark.sql.connect.plugin.CommandPlugin;

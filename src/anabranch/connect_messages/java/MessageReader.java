@@ -1,6 +1,6 @@
-package delta.messages;
+package anabranch.messages;
 
-import delta.Json;
+import anabranch.Json;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;

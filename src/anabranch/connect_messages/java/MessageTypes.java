@@ -1,4 +1,4 @@
-package delta.messages;
+package anabranch.messages;
 
 import java.util.Arrays;
 import java.util.HashSet;

@@ -1,7 +1,7 @@
-package delta.server;
+package anabranch.server;
 
+import anabranch.messages.MessageTypes;
 import delta.DeltaAnalysisError;
-import delta.messages.MessageTypes;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Iterator;

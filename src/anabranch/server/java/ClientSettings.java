@@ -1,4 +1,4 @@
-package delta.server;
+package anabranch.server;
 
 import java.util.Iterator;
 import java.util.Locale;

@@ -1,4 +1,4 @@
-package delta.server;
+package anabranch.server;
 
 import java.util.Arrays;
 import java.util.HashSet;

@@ -1,4 +1,4 @@
-package delta.server;
+package anabranch.server;
 
 import delta.DeltaAnalysisError;
 import java.lang.reflect.Field;

@@ -1,4 +1,4 @@
-package delta.server;
+package anabranch.server;
 
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;

@@ -1,4 +1,4 @@
-package delta.server;
+package anabranch.server;
 
 import java.io.IOException;
 import java.lang.reflect.Field;

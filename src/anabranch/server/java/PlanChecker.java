@@ -1,5 +1,7 @@
-package delta.server;
+package anabranch.server;
 
+import anabranch.DeltaTable;
+import delta.DefaultSource;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
@@ -37,7 +39,7 @@ final class PlanChecker {
   /** Elements that hold partition values by column. */
   private static final Set VALUES = set(new String[] {"partitionSpec", "partSpec", "partition", "staticPartitions", "spec"});
   private static final String[] TABLES = {
-      "delta.", "org.apache.spark.sql.execution.streaming.", "org.apache.spark.sql.execution.datasources.noop.",
+      "anabranch.", "org.apache.spark.sql.execution.streaming.", "org.apache.spark.sql.execution.datasources.noop.",
       "org.apache.spark.sql.connector.catalog.V1Table"};
   private static final int DEPTH_MAX = 2000;
 
@@ -67,7 +69,7 @@ final class PlanChecker {
       checkAll(scala.jdk.javaapi.CollectionConverters.asJava(((FileIndex) element).rootPaths()), "paths", depth);
     else if (element instanceof Table) checkTable((Table) element, depth);
     else if (element instanceof CreatableRelationProvider)
-      require(element.getClass().getName().startsWith("delta."), element.getClass().getName());
+      require(element instanceof DefaultSource, element.getClass().getName());
     else if (isPartOfNode(element)) checkElements((scala.Product) element, depth);
   }
 
@@ -148,7 +150,7 @@ final class PlanChecker {
 
   private void checkRelation(BaseRelation relation, int depth) {
     String kind = relation.getClass().getName();
-    require(relation instanceof HadoopFsRelation || kind.startsWith("delta."), kind);
+    require(relation instanceof HadoopFsRelation || kind.startsWith("delta.DefaultSource$"), kind);
     if (relation instanceof HadoopFsRelation) checkElements((scala.Product) relation, depth);
   }
 
@@ -157,7 +159,7 @@ final class PlanChecker {
     boolean isAllowed = table instanceof FileTable;
     for (int i = 0; i < TABLES.length; i++) isAllowed = isAllowed || kind.startsWith(TABLES[i]);
     require(isAllowed, kind);
-    if (table instanceof delta.DeltaTable) WarehouseGuard.check(((delta.DeltaTable) table).path);
+    if (table instanceof DeltaTable) WarehouseGuard.check(((DeltaTable) table).path);
     else if (table instanceof scala.Product) checkElements((scala.Product) table, depth);
   }
 

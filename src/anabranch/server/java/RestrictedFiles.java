@@ -1,4 +1,4 @@
-package delta.server;
+package anabranch.server;
 
 import java.io.File;
 import java.io.FileNotFoundException;

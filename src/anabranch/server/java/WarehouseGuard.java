@@ -1,4 +1,4 @@
-package delta.server;
+package anabranch.server;
 
 import delta.DeltaAnalysisError;
 import java.io.File;
@@ -208,7 +208,7 @@ public final class WarehouseGuard {
     }
 
     public String ruleName() {
-      return "delta.server.WarehouseGuard";
+      return "anabranch.server.WarehouseGuard";
     }
 
     public TreeNode apply(TreeNode plan) {

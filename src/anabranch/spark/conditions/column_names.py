@@ -49,7 +49,7 @@ def named(frame: DataFrame, names: RowNames) -> DataFrame:
     if isinstance(names, str):
         return frame.alias(names)
     jvm: Any = frame.sparkSession._jvm
-    rows = jvm.delta.Plans.named(frame._jdf, names.attributes, names.metadata)
+    rows = jvm.anabranch.PlanFunctions.named(frame._jdf, names.attributes, names.metadata)
     return DataFrame(rows, frame.sparkSession)
 
 

@@ -124,7 +124,7 @@ class JoinScope:
         facts = {"table": self._table, "clause": clause, "expression": text}
         filtered = self.frame(scope).where(timed)
         jvm: Any = self._spark._jvm
-        resolved = jvm.delta.JoinCondition(filtered._jdf, self.target._jdf, not isinstance(condition, str))
+        resolved = jvm.anabranch.JoinCondition(filtered._jdf, self.target._jdf, not isinstance(condition, str))
         described = json.loads(resolved.facts())
         if described["subquery"]:
             raise SubqueryInConditionError(**facts)
@@ -169,4 +169,4 @@ def _key(resolved: Any, part: Mapping[str, Any]) -> JoinKey:
 
 def _subqueries(frame: DataFrame) -> int:
     jvm: Any = frame.sparkSession._jvm
-    return int(jvm.delta.Plans.subqueries(frame._jdf))
+    return int(jvm.anabranch.PlanFunctions.subqueries(frame._jdf))

@@ -20,7 +20,7 @@ def is_repeatable(frame: DataFrame) -> bool:
     Rows that were lost from a cache may then be computed again.
     """
     jvm: Any = frame.sparkSession._jvm
-    leaves = jvm.delta.Plans.leaves(frame._jdf)
+    leaves = jvm.anabranch.PlanFunctions.leaves(frame._jdf)
     return leaves is not None and _REPEATABLE_LEAVES.issuperset(str(leaves).split("\0")[:-1])
 
 

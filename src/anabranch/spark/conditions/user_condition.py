@@ -75,7 +75,7 @@ def resolve_condition(
 
 def has_subquery(frame: DataFrame) -> bool:
     """Whether an expression that `frame` computes holds a subquery."""
-    return bool(_classes(frame).Plans.subqueries(frame._jdf) > 0)
+    return bool(_classes(frame).PlanFunctions.subqueries(frame._jdf) > 0)
 
 
 def subqueries_may_read(frame: DataFrame, reads_table: Callable[[DataFrame], bool]) -> bool:
@@ -93,7 +93,7 @@ def _resolved(
     reads_table: Callable[[DataFrame], bool],
 ) -> ReadCondition:
     classes = _classes(frame)
-    facts = json.loads(classes.Conditions.facts(frame._jdf, not isinstance(condition, str)))
+    facts = json.loads(classes.ConditionJson.facts(frame._jdf, not isinstance(condition, str)))
     if facts["subquery"]:
         # A subquery reads other tables at one version. Of this table, any row may matter to it.
         rest = Unknown(text, opaque=subqueries_may_read(frame, reads_table))
@@ -119,14 +119,14 @@ def _resolved(
 def _classes(frame: DataFrame) -> Any:
     """Our Java classes."""
     jvm: Any = frame.sparkSession._jvm
-    return jvm.delta
+    return jvm.anabranch
 
 
 def _beside_subqueries(frame: DataFrame) -> Iterator[Predicate]:
     """The conjuncts of the frame's condition that have no subquery and read no clock."""
     spark: Any = frame.sparkSession
     jvm = spark.sparkContext._jvm
-    conditions = _classes(frame).Conditions
+    conditions = _classes(frame).ConditionJson
     subqueries = jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression
     filtered = frame._jdf.queryExecution().analyzed()
     waiting = [filtered.condition()]
@@ -179,11 +179,11 @@ def _nullable(schema: StructType) -> StructType:
 def passed_filters(frame: DataFrame) -> list[Predicate]:
     """The conditions of the filters between a frame and its `empty_frame`, as the optimizer has them."""
     classes = _classes(frame)
-    return _predicates(json.loads(classes.Conditions.passed(frame._jdf.queryExecution().optimizedPlan())), classes)
+    return _predicates(json.loads(classes.ConditionJson.passed(frame._jdf.queryExecution().optimizedPlan())), classes)
 
 
 def _predicates(passed: Iterable[Sequence[str]], classes: Any) -> list[Predicate]:
-    """The predicates that `Conditions.java` lists."""
+    """The predicates that `ConditionJson.java` lists."""
     predicates: list[Predicate] = []
     for kind, text in passed:
         if kind == "never":

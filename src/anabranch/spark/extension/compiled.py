@@ -40,8 +40,10 @@ from anabranch.spark.gateway.jvm_classes import JvmClasses, class_loader, has_cl
 Origin = Literal["compiled", "kept", "loaded"]
 """Whether the classes were compiled now, came from an earlier start's jar, or were in the JVM already."""
 
-_MAIN_CLASS = "Python"
-"""The class of `PACKAGE` by which our classes are recognized in a JVM."""
+_FOLDER = "java"
+"""The folder of our sources, beside this module."""
+_MAIN_CLASS = "delta.DefaultSource"
+"""The class by which ours are recognized in a JVM. A JVM with another one of this name has another format `delta`."""
 
 _LOADERS_MAX = 32
 _lock = threading.Lock()
@@ -50,11 +52,10 @@ _loaded: dict[int, tuple[Any, ExtensionClasses]] = {}
 
 
 class ExtensionClasses:
-    """Our classes in one JVM. Names are without the package: `DeltaTable`, `DeltaTable$Kind`. Any thread may use it."""
+    """Our classes in one JVM, by their full names, such as `anabranch.DeltaTable`. Any thread may use it."""
 
-    def __init__(self, gateway: Any, loader: Any, *, origin: Origin, package: str = PACKAGE) -> None:
+    def __init__(self, gateway: Any, loader: Any, *, origin: Origin) -> None:
         self.origin: Origin = origin
-        self._package = package
         self._gateway = gateway
         self._loader = loader
         self._classes: dict[str, Any] = {}
@@ -64,7 +65,7 @@ class ExtensionClasses:
         """The `java.lang.Class` of that name."""
         java_class = self._classes.get(name)
         if java_class is None:
-            java_class = self._classes[name] = self._loader.loadClass(f"{self._package}.{name}")
+            java_class = self._classes[name] = self._loader.loadClass(name)
         return java_class
 
     def new(self, name: str, *arguments: Any) -> Any:
@@ -84,7 +85,7 @@ def load_extension(gateway: Any) -> ExtensionClasses:
     with _lock:
         key = id(gateway)
         if key not in _loaded:
-            sources = importlib.resources.files(__package__)
+            sources = importlib.resources.files(__package__).joinpath(_FOLDER)
             classes = load_classes(gateway, driver_loader(gateway.jvm), sources, cache_folder(os.environ))
             _loaded[key] = (gateway, classes)
         return _loaded[key][1]
@@ -104,56 +105,77 @@ def load_classes(
     package: str = PACKAGE,
     main_class: str = _MAIN_CLASS,
 ) -> ExtensionClasses:
-    """Compiles and loads the Java files in `sources` by `loader`, as `load_extension` does; keeps a jar in `folder`."""
+    """Compiles and loads the Java files in `sources` by `loader`, as `load_extension` does; keeps a jar in `folder`.
+
+    `main_class` is one of these classes, with its package. It is there where all of them are.
+    """
     jvm = gateway.jvm
     unit = java_unit(java_sources(sources), classes_of_release(jvm), package=package)
     spark_version, build = _spark_build(jvm)
     digest = unit.digest(build)
-    if _has_ours(loader, digest, f"{package}.{main_class}", f"{package}.{DIGEST_CLASS}"):
-        return ExtensionClasses(gateway, loader, origin="loaded", package=package)
-    jar, origin = _jar(jvm, loader, unit, folder, spark_version=spark_version, digest=digest)
+    if _has_ours(loader, digest, main_class, f"{package}.{DIGEST_CLASS}"):
+        return ExtensionClasses(gateway, loader, origin="loaded")
+    jar, origin = _jar(gateway, loader, unit, folder, spark_version=spark_version, digest=digest)
     file = jvm.java.io.File(str(jar))
     if not file.canRead():
         problem = f"it cannot read {jar}, which this process wrote"
         raise ExtensionNotLoadedError(spark_version=spark_version, problem=problem)
     loader.addURL(file.toURI().toURL())
-    return ExtensionClasses(gateway, loader, origin=origin, package=package)
+    return ExtensionClasses(gateway, loader, origin=origin)
 
 
 def _jar(
-    jvm: Any, loader: Any, unit: JavaUnit, folder: Path | None, *, spark_version: str, digest: str
+    gateway: Any, loader: Any, unit: JavaUnit, folder: Path | None, *, spark_version: str, digest: str
 ) -> tuple[Path, Origin]:
     file_name = jar_file_name(spark_version=spark_version, digest=digest)
     path = None if folder is None else jar_path(folder, file_name)
     kept = None if path is None else kept_jar(path, digest=digest, now_s=time.time())
     if kept is not None:
         return kept, "kept"
-    compiled = compile_unit(jvm, loader, unit, digest=digest)
+    compiled = compile_unit(gateway, loader, unit, digest=digest)
     content = jar_bytes(compiled, digest=digest)
     written = None if path is None else keep_jar(path, content, now_s=time.time())
     return written or temporary_jar(file_name, content), "compiled"
 
 
-def compile_unit(jvm: Any, loader: Any, unit: JavaUnit, *, digest: str, warnings: Any = None) -> dict[str, bytes]:
+def compile_unit(gateway: Any, loader: Any, unit: JavaUnit, *, digest: str, warnings: Any = None) -> dict[str, bytes]:
     """The byte code of each class of `unit` by its full name.
 
     `warnings` is a `WarningHandler` of the compiler's. Raises `ExtensionNotLoadedError`.
     """
+    jvm = gateway.jvm
     compiler = JvmClasses(jvm).compiler()
     if compiler is None:
         problem = "Spark came without Janino, the compiler of its own code"
         raise ExtensionNotLoadedError(spark_version=_spark_build(jvm)[0], problem=problem)
-    compiler.setParentClassLoader(loader)
+    resources = jvm.org.codehaus.commons.compiler.util.resource
+    files, compiled = resources.MapResourceFinder(), resources.MapResourceCreator()
+    sources = unit.with_digest(digest)
+    array = gateway.new_array(resources.Resource, len(sources))
+    for i, (path, text) in enumerate(sources.items()):
+        files.addResource(path, text.encode())
+        array[i] = files.findResource(path)
+    compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))
+    # With these it looks for no other sources and classes, such as files of the working directory.
+    compiler.setSourceFinder(resources.MapResourceFinder())
+    compiler.setClassFileFinder(resources.MapResourceFinder())
+    compiler.setClassFileCreator(compiled)
+    compiler.setCharacterEncoding("UTF-8")
     compiler.setTargetVersion(8)
-    compiler.setDebuggingInformation(True, True, True)
+    compiler.setDebugLines(True)
+    compiler.setDebugVars(True)
+    compiler.setDebugSource(True)
     if warnings is not None:
         compiler.setWarningHandler(warnings)
     try:
-        compiler.cook(unit.with_digest(digest))
+        compiler.compile(array)
     except Py4JJavaError as error:
-        problem = f"they do not compile: {unit.explained(str(error.java_exception.getMessage()))}"
+        problem = f"they do not compile: {error.java_exception.getMessage()}"
         raise ExtensionNotLoadedError(spark_version=_spark_build(jvm)[0], problem=problem) from None
-    return {str(entry.getKey()): bytes(entry.getValue()) for entry in compiler.getBytecodes().entrySet()}
+    return {
+        str(entry.getKey()).removesuffix(".class").replace("/", "."): bytes(entry.getValue())
+        for entry in compiled.getMap().entrySet()
+    }
 
 
 def driver_loader(jvm: Any) -> Any:

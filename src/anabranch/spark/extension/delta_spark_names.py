@@ -24,8 +24,8 @@ UNITS = {
 def load_delta_spark_names(gateway: Any, loader: Any) -> None:
     """Adds them to `loader`, which has the classes of `load_extension`. Existing classes of these names are kept."""
     sources = importlib.resources.files(__package__)
-    for package, (folder, main_class) in UNITS.items():
-        java = sources.joinpath(folder)
+    for package, (folder, class_name) in UNITS.items():
+        java, main_class = sources.joinpath(folder), f"{package}.{class_name}"
         try:
             load_classes(gateway, loader, java, cache_folder(os.environ), package=package, main_class=main_class)
         except ExtensionClashError:

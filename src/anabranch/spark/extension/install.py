@@ -31,7 +31,7 @@ def open_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
     gateway: Any = spark.sparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     token = gateway.gateway_parameters.auth_token
-    spark._jvm.delta.Python.open(endpoint, token)  # type: ignore[union-attr]
+    spark._jvm.anabranch.PythonEndpoint.open(endpoint, token)  # type: ignore[union-attr]
     gateway.callback_server_parameters.auth_token = token
     endpoint.interrupts.begin()
 
@@ -69,19 +69,19 @@ def is_installed(spark: SparkSession) -> bool:
     """Whether the session itself knows Delta."""
     if is_connect(spark) or not is_loaded(spark.sparkContext._gateway):
         return False
-    return bool(spark._jvm.delta.Sessions.isEnabled(spark._jsparkSession))  # type: ignore[union-attr]
+    return bool(spark._jvm.anabranch.Sessions.isEnabled(spark._jsparkSession))  # type: ignore[union-attr]
 
 
 def close_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
     """Ends the JVM's callbacks; our rules then leave every plan as it is."""
     endpoint.interrupts.end()
-    spark._jvm.delta.Python.close()  # type: ignore[union-attr]
+    spark._jvm.anabranch.PythonEndpoint.close()  # type: ignore[union-attr]
     undo(_PURPOSE)
 
 
 def check(spark: SparkSession) -> None:
     """Raises `DeltaJarPresentError` for a jar of delta-spark, `SessionCatalogTakenError` for another catalog."""
-    sessions: Any = spark._jvm.delta.Sessions  # type: ignore[union-attr]
+    sessions: Any = spark._jvm.anabranch.Sessions  # type: ignore[union-attr]
     jar = sessions.jar()
     if jar is not None:
         raise DeltaJarPresentError(location=str(jar))
@@ -92,7 +92,7 @@ def check(spark: SparkSession) -> None:
 
 def is_free(spark: SparkSession) -> bool:
     """Whether the session's catalog is Spark's own or ours, so that ours can be installed."""
-    return spark._jvm.delta.Sessions.otherCatalog(spark._jsparkSession) is None  # type: ignore[union-attr]
+    return spark._jvm.anabranch.Sessions.otherCatalog(spark._jsparkSession) is None  # type: ignore[union-attr]
 
 
 def install(spark: SparkSession, *, own_statements: str, table_functions: Sequence[str]) -> None:
@@ -102,9 +102,9 @@ def install(spark: SparkSession, *, own_statements: str, table_functions: Sequen
     `table_functions` are the names of functions whose rows a callback returns. A second call changes nothing.
     """
     functions = "\0".join(table_functions)
-    spark._jvm.delta.Sessions.enable(spark._jsparkSession, own_statements, functions)  # type: ignore[union-attr]
+    spark._jvm.anabranch.Sessions.enable(spark._jsparkSession, own_statements, functions)  # type: ignore[union-attr]
 
 
 def remove(spark: SparkSession) -> None:
     """Undoes `install`, in the session's application and in all of its sessions."""
-    spark._jvm.delta.Sessions.disableAll(spark._jsparkSession)  # type: ignore[union-attr]
+    spark._jvm.anabranch.Sessions.disableAll(spark._jsparkSession)  # type: ignore[union-attr]

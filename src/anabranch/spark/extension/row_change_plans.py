@@ -31,7 +31,7 @@ class RowChangePlans:
         self._spark = spark
         self._session: Any = spark._jsparkSession
         jvm: Any = spark._jvm
-        self._plans = jvm.delta.RowChangePlans
+        self._plans = jvm.anabranch.RowChangePlans
         self._array_list = jvm.java.util.ArrayList
         self._retries = None if conflict_retries is None else str(conflict_retries)
 

@@ -16,7 +16,7 @@ from anabranch.spark.gateway.python_errors import original_error, raised_under, 
 
 
 class CallbackEndpoint:
-    """Receives the calls of `delta.Python`, on any thread. A callback may call the JVM in turn, on the same thread."""
+    """Receives the calls of `PythonEndpoint.java`, on any thread. A callback may call the JVM, on the same thread."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ def refused(violated: Column, value: Column, failure: str, shown: dict[str, Colu
 
 def _functions() -> Any:
     context: Any = SparkContext._active_spark_context
-    return context._jvm.delta.ColumnFunctions
+    return context._jvm.anabranch.ColumnFunctions
 
 
 def _jvm_column(column: Any) -> Any:

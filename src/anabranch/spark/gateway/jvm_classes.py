@@ -45,7 +45,7 @@ CLASS_NAMES: dict[str, tuple[str, ...]] = {
 }
 """By the name that the engine uses: the full names to try, newest release first."""
 
-COMPILER = ("org.codehaus.janino.SimpleCompiler",)
+COMPILER = ("org.codehaus.janino.Compiler",)
 """The compiler that Spark generates its own code with. A distribution may have left it out."""
 
 
@@ -195,7 +195,7 @@ class JvmValues:
         jvm: Any = spark._jvm
         self.jvm = jvm
         self.classes = JvmClasses(jvm)
-        self.delta: Any = CachedPackage(jvm.delta)
+        self.anabranch: Any = CachedPackage(jvm.anabranch)
         """Our Java classes."""
         self.spark = spark
         self.context: Any = spark.sparkContext._jsc.sc()

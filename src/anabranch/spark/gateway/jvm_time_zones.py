@@ -19,7 +19,7 @@ _lock = threading.Lock()
 def session_zone(spark: SparkSession) -> TimeZone:
     """The zone of `spark.sql.session.timeZone`, which Spark checked when it was set."""
     jvm: Any = spark._jvm
-    zone = zones_of(jvm.delta)(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+    zone = zones_of(jvm.anabranch)(spark.conf.get("spark.sql.session.timeZone") or "UTC")
     assert zone is not None
     return zone
 
@@ -31,7 +31,7 @@ def zones_of(classes: Any) -> Zones:
         with _lock:
             if name in _zones:
                 return _zones[name]
-        rules = classes.Zones.rules(name)
+        rules = classes.TimeZones.rules(name)
         zone = None if rules is None else _zone(str(rules))
         with _lock:
             return _zones.setdefault(name, zone)

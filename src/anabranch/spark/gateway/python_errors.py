@@ -91,7 +91,7 @@ def raised_under(number: int) -> BaseException | None:
 
 
 def throwable(classes: Any, error: BaseException) -> Any:
-    """The Throwable that the JVM throws for an exception of Python. `classes` is our package in the JVM."""
+    """The Throwable that the JVM throws for an exception of Python. `classes` is the package of our errors there."""
     logger.debug("Python raised an exception while it answered Spark", exc_info=error)
     kept = unraised(error)
     if isinstance(error, Exception) and not isinstance(error, PySparkException):

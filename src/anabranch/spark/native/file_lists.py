@@ -66,7 +66,7 @@ class FileListCache:
         with self._lock:
             file_list = self._by_digest.get(digest)
         if file_list is None:
-            file_list = self._values.delta.Scans.files(
+            file_list = self._values.anabranch.FileScans.files(
                 digest,
                 root,
                 self._sent(names),
@@ -88,7 +88,7 @@ class FileListCache:
         size_bytes = sum(map(len, parts))
         if size_bytes <= SENT_BYTES_MAX:
             return b"".join(parts)
-        scans = self._values.delta.Scans
+        scans = self._values.anabranch.FileScans
         buffer = scans.buffer(size_bytes)
         for part in parts:
             for start in range(0, len(part), SENT_BYTES_MAX):

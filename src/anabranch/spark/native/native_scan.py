@@ -140,7 +140,7 @@ class NativeScan:
         return ScanReader(
             rows=request.rows,
             table=request.table_root,
-            classes=self._values.delta,
+            classes=self._values.anabranch,
             names=PhysicalNames(request.schema, request.column_mapping),
             prune=request.prune,
             load_vector=request.load_vector,
@@ -187,7 +187,7 @@ class NativeScan:
             **filter_options(request.schema),
             **_file_system_options(request),
         }
-        return self._values.delta.Scans.frame(
+        return self._values.anabranch.FileScans.frame(
             self._values.session,
             self._files(request, layout),
             _identity(request),
@@ -208,7 +208,9 @@ class NativeScan:
         if layout.hides_by_constant:
             rows: Any = frame._jdf
             index = SPARK_ROW_INDEX if layout.with_row_index else None
-            live = self._values.delta.LiveRows.of(rows, HIDDEN_ROWS_COLUMN, index, CHUNK_BITS, request.vectors_show)
+            live = self._values.anabranch.HiddenRowsFilter.of(
+                rows, HIDDEN_ROWS_COLUMN, index, CHUNK_BITS, request.vectors_show
+            )
             frame = DataFrame(live, self._spark)
         elif layout.has_vectors:
             # The join needs the vectors before the plan prunes files, so all are loaded: a cost of very wide tables.

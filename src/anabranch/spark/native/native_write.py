@@ -99,7 +99,7 @@ class NativeWrite:
             # Spark's default for local disks starts a process for every link that it checks: 40 ms a write.
             "spark.sql.streaming.checkpointFileManagerClass": classes.full_name("CheckpointFileManager"),
         }
-        session = values.delta.Writes.session(values.session, joined_map(settings))
+        session = values.anabranch.FileWriteArguments.session(values.session, joined_map(settings))
         execution = frame._jdf.queryExecution()
         plan = execution.executedPlan()
         output = plan.output()
@@ -107,17 +107,17 @@ class NativeWrite:
         partitions = self._directories(output, request, schema, columns)
         ids = _nested_ids(request.schema, request.column_mapping) if request.column_mapping.maps else ""
         if ids:
-            values.delta.NumberedParquet.ship(values.context)
+            values.anabranch.NestedIdsParquet.ship(values.context)
         root = _output_root(request)
         committer = classes.ManifestFileCommitProtocol(str(uuid.uuid4()), root)
         options = values.string_map(_writer_options(request))
-        write = values.delta.FileWrite(
+        write = values.anabranch.FileWrite(
             session,
             plan,
-            values.delta.NumberedParquet(ids) if ids else classes.ParquetFileFormat(),
+            values.anabranch.NestedIdsParquet(ids) if ids else classes.ParquetFileFormat(),
             committer,
             root,
-            values.delta.Writes.eachOnce(columns, partitions),
+            values.anabranch.FileWriteArguments.eachOnce(columns, partitions),
             session.sessionState().newHadoopConfWithOptions(options),
             partitions,
             options,
@@ -151,7 +151,7 @@ class NativeWrite:
         try:
             yield
         except Py4JJavaError as failure:
-            cause = self._values.delta.DeltaError.unwritten(failure.java_exception)
+            cause = self._values.jvm.delta.DeltaError.unwritten(failure.java_exception)
             if cause is None:
                 raise
             error = StorageError(root=request.table_root, path="", doing="write data files to", cause=redact(cause))
@@ -163,12 +163,12 @@ class NativeWrite:
         stored = stored_schema(listed, request.column_mapping)
         retyped = (_stores_partitions(request) or not _is_hex(request, name, schema) for name in listed.names)
         flags = "".join("1" if is_retyped else "0" for is_retyped in retyped)
-        return self._values.delta.Writes.columns(output, self._values.type(stored), flags)
+        return self._values.anabranch.FileWriteArguments.columns(output, self._values.type(stored), flags)
 
     def _directories(self, output: Any, request: WriteRequest, schema: StructType, columns: Any) -> Any:
         """The columns of the output whose values name the directories of the files."""
         names = request.partition_columns
-        writes = self._values.delta.Writes
+        writes = self._values.anabranch.FileWriteArguments
         if not _stores_partitions(request):
             return writes.chosen(columns, " ".join(str(schema.names.index(name)) for name in names))
         if request.partition_values is not None:
@@ -321,7 +321,7 @@ class NativeRewrite:
         return RewrittenFile(written=checked_rewrite(request, written), order=order)
 
     def _reader_session(self) -> Any:
-        return self._values.delta.Writes.session(self._values.session, joined_map(_ONE_TASK))
+        return self._values.anabranch.FileWriteArguments.session(self._values.session, joined_map(_ONE_TASK))
 
 
 def _order_of_reading(request: RewriteRequest) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ _DESCRIPTION = re.compile(r"anabranch: version (\d+|past|newest) of (.*)", re.DO
 def description_of(version: int | None, table_root: str) -> str:
     """The description of the file index of a scan, which `versions_read` parses.
 
-    `delta.TableFiles` has the same description, with version `newest`, until a version is chosen.
+    `anabranch.TableFiles` has the same description, with version `newest`, until a version is chosen.
     """
     return f"anabranch: version {'past' if version is None else version} of {table_root}"
 
@@ -52,12 +52,12 @@ def reads_table(jvm: Any, plan: Any, table_root: str) -> bool:
 
 def _locations(jvm: Any, plan: Any) -> list[str]:
     """The descriptions of the file indexes of the plan and its subqueries."""
-    return str(jvm.delta.Plans.locations(plan)).split("\0")[:-1]
+    return str(jvm.anabranch.PlanFunctions.locations(plan)).split("\0")[:-1]
 
 
 def _location(jvm: Any, operator: Any) -> str | None:
     """The description of the file index of a relation; None for other operators."""
-    location: str | None = jvm.delta.Plans.location(operator)
+    location: str | None = jvm.anabranch.PlanFunctions.location(operator)
     return location
 
 
@@ -115,7 +115,7 @@ def reads_of_query(
             match = _DESCRIPTION.fullmatch(_location(jvm, leaf) or "")
             if match is None or match[2] != root or not match[1].isdecimal():
                 continue
-            if jvm.delta.Transactions.key(leaf) != transaction:
+            if jvm.anabranch.Transactions.key(leaf) != transaction:
                 continue
             version = int(match[1])
             read = None if reads_clock else _ReadsOfPlan(spark, schema_of(root, version)).read(leaf, above)
@@ -207,7 +207,7 @@ class _Joins:
         """The joins, of the operator and of those above it, that decide on rows of one of its children."""
         name = str(plan.nodeName())
         if name == "Project":
-            below = ((join.other, self.jvm.delta.Plans.below(join.condition, plan)) for join in above)
+            below = ((join.other, self.jvm.anabranch.PlanFunctions.below(join.condition, plan)) for join in above)
             return tuple(
                 _Joined(other=other, condition=condition)
                 for other, condition in below
@@ -267,7 +267,7 @@ class _ReadsOfPlan:
         self._spark: Any = spark
         jvm: Any = self._spark._jvm
         self._jvm = jvm
-        self._zones = zones_of(jvm.delta)
+        self._zones = zones_of(jvm.anabranch)
         self._schema = visible_schema(schema)
         self._types = {field.name: field.dataType.simpleString() for field in self._schema}
 
@@ -276,7 +276,7 @@ class _ReadsOfPlan:
             part for condition in above.filters for part in self._conjuncts(condition) if self._is_of_row(part)
         ]
         predicate = conjunction(
-            from_catalyst(self._jvm.delta.Conditions.json(part), zones=self._zones) for part in conjuncts
+            from_catalyst(self._jvm.anabranch.ConditionJson.json(part), zones=self._zones) for part in conjuncts
         )
         condition = None
         for part in conjuncts:

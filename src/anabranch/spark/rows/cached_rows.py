@@ -30,7 +30,7 @@ class Size(enum.IntEnum):
 def size_of(frame: DataFrame) -> Size:
     """What it takes to compute the frame."""
     jvm: Any = frame.sparkSession._jvm
-    return Size(jvm.delta.SmallPlans.kind(frame._jdf))
+    return Size(jvm.anabranch.SmallPlans.kind(frame._jdf))
 
 
 def in_few_tasks(frame: DataFrame, size: Size) -> DataFrame:
@@ -44,7 +44,7 @@ def kept_if_small(frame: DataFrame) -> DataFrame | None:
     The result is of `Size.LOCAL`, and has the columns of the frame: Columns taken from that one name them, too.
     """
     jvm: Any = frame.sparkSession._jvm
-    kept = jvm.delta.SmallPlans.kept(frame._jdf)
+    kept = jvm.anabranch.SmallPlans.kept(frame._jdf)
     return None if kept is None else DataFrame(kept, frame.sparkSession)
 
 
@@ -82,7 +82,7 @@ def in_spark_cache(frame: DataFrame, *, counts: bool = True) -> CachedRows:
     Observations of the frame (`df.observe`) are completed on release, as if of no rows unless `counts` is true.
     """
     jvm: Any = frame.sparkSession._jvm
-    rows = jvm.delta.KeptRows(frame._jdf)
+    rows = jvm.anabranch.KeptRows(frame._jdf)
     return CachedRows(frame=DataFrame(rows.rows(), frame.sparkSession), release=lambda: rows.letGo(counts))
 
 

@@ -160,7 +160,7 @@ class DeltaSession:
 
     @transaction.setter
     def transaction(self, transaction: OpenTransaction | None) -> None:
-        transactions: Any = self.spark._jvm.delta.Transactions  # type: ignore[union-attr]
+        transactions: Any = self.spark._jvm.anabranch.Transactions  # type: ignore[union-attr]
         key = identity(self.spark)
         if transaction is None:
             transactions.end(self.spark._jsparkSession)
@@ -213,13 +213,13 @@ class DeltaSession:
                 return
             statement.description_of_jobs = text
         if is_in_callback() or _thread.describes_jobs:
-            tag: str | None = self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
+            tag: str | None = self.spark._jvm.anabranch.JobDescriptions.describe(text)  # type: ignore[union-attr]
             if statement is not None:
                 statement.job_tag = tag
 
     def count_tasks(self, tag: str, since_ms: int) -> tuple[int, int]:
         """How many tasks are done and how many there are, of jobs with this tag that began at `since_ms` or later."""
-        done, total = self.spark._jvm.delta.JobDescriptions.tasks(tag, since_ms).split()  # type: ignore[union-attr]
+        done, total = self.spark._jvm.anabranch.JobDescriptions.tasks(tag, since_ms).split()  # type: ignore[union-attr]
         return int(done), int(total)
 
     @contextlib.contextmanager
@@ -228,7 +228,7 @@ class DeltaSession:
         if is_in_callback() or _thread.describes_jobs:
             yield
             return
-        descriptions: Any = self.spark._jvm.delta.JobDescriptions  # type: ignore[union-attr]
+        descriptions: Any = self.spark._jvm.anabranch.JobDescriptions  # type: ignore[union-attr]
         before = descriptions.current()
         _thread.describes_jobs = True
         try:
@@ -321,7 +321,7 @@ class DeltaSession:
         """Every setting of the session."""
         # An iteration over a map of the JVM ends with an error, whose kind PySpark finds out by a hundred calls.
         jvm: Any = self.spark._jvm
-        return split_map(jvm.delta.Tables.entries(self.spark._jsparkSession.conf().getAllAsJava()))
+        return split_map(jvm.anabranch.TableFields.entries(self.spark._jsparkSession.conf().getAllAsJava()))
 
     def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
         store = ExternalFileStore(
@@ -350,7 +350,7 @@ class DeltaSession:
         """Makes Spark read cached rows of the table again. All sessions of an application share the cache."""
         jvm: Any = self.spark._jvm
         try:
-            jvm.delta.Cached.refresh(self.spark._jsparkSession, root)
+            jvm.anabranch.UserCache.refresh(self.spark._jsparkSession, root)
         except Exception:
             logger.warning("Cached rows of %s may be out of date: run REFRESH TABLE", root, exc_info=True)
 

@@ -47,7 +47,7 @@ public class DeltaTable {
   }
 
   public static boolean isDeltaTable(SparkSession session, String path) {
-    return delta.PythonCallbacks.tableByPath(session, qualified(session, path), null, null) != null;
+    return anabranch.PythonCallbacks.tableByPath(session, qualified(session, path), null, null) != null;
   }
 
   public Dataset history() {
@@ -67,7 +67,7 @@ public class DeltaTable {
   }
 
   private Dataset sql(String text) {
-    if (!delta.Python.isOpen()) throw delta.DeltaError.disabled();
+    if (!anabranch.PythonEndpoint.isOpen()) throw delta.DeltaError.disabled();
     return session.sql(text);
   }
 

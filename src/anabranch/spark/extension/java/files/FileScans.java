@@ -1,0 +1,56 @@
+package anabranch;
+
+import java.nio.ByteBuffer;
+import java.util.function.BiFunction;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.StructType;
+
+/** The rows of data files as a DataFrame, made by one call from Python. */
+public final class FileScans {
+  private FileScans() {}
+
+  /** A buffer for names, for `append` and then for `files`. */
+  public static ByteBuffer buffer(int length) {
+    return ByteBuffer.allocate(length);
+  }
+
+  public static void append(ByteBuffer buffer, byte[] part) {
+    buffer.put(part);
+  }
+
+  /**
+   * See `ListedFiles.Files`.
+   *
+   * @param names a byte[], or a full `buffer`; so is `sizesAndTimes`
+   */
+  public static ListedFiles.Files files(String digest, String root, Object names, byte[] nameEnds, Object sizesAndTimes, byte[] groupOf,
+      int groupCount, byte[] valueLengths, byte[] values, StructType groupSchema, String timeZone, byte[] hasHiddenRows) {
+    return new ListedFiles.Files(digest, root, bytes(names), nameEnds, bytes(sizesAndTimes), groupOf, Integer.valueOf(groupCount),
+        valueLengths, values, groupSchema, timeZone, hasHiddenRows);
+  }
+
+  private static byte[] bytes(Object sent) {
+    return sent instanceof ByteBuffer ? ((ByteBuffer) sent).array() : (byte[]) sent;
+  }
+
+  /**
+   * @param identity see `ListedFiles`, as for all up to `reader`
+   * @param options keys and values of the reader's options, separated by NUL
+   * @param mapped the schema with the physical names or ids of columns in files; null without column mapping
+   * @param settings the session whose settings decide how files are assigned to tasks
+   */
+  public static Object frame(org.apache.spark.sql.classic.SparkSession session, ListedFiles.Files files, String identity, String description,
+      StructType partitionSchema, boolean withFileId, boolean withHiddenRows, BiFunction reader, StructType dataSchema,
+      String options, StructType mapped, boolean byId, org.apache.spark.sql.classic.SparkSession settings) {
+    ListedFiles index = new ListedFiles(
+        files, identity, description, partitionSchema, Boolean.valueOf(withFileId), Boolean.valueOf(withHiddenRows));
+    ParquetFileFormat format = new MappedParquet(mapped, Boolean.valueOf(byId));
+    java.util.Map optionMap = new java.util.HashMap();
+    String[] parts = options.split("\0", -1);
+    for (int i = 0; i + 1 < parts.length; i += 2) optionMap.put(parts[i], parts[i + 1]);
+    HadoopFsRelation relation = new HadoopFsRelation(index.readBy(reader), partitionSchema, dataSchema, scala.Option.empty(),
+        format, PlanFunctions.scalaMap(optionMap), settings);
+    return session.baseRelationToDataFrame(relation);
+  }
+}

@@ -1,0 +1,98 @@
+package anabranch;
+
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution$;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
+import scala.collection.immutable.Seq;
+
+/**
+ * Which rows one task computes about as fast as several: those made of little data, by operators that cost little for each row. If they
+ * are few, the driver can keep them: then no cache has to be filled and read by jobs of their own.
+ */
+public final class SmallPlans implements scala.Function0 {
+  private static final int LARGE = 0;
+  private static final int SMALL = 1;
+  private static final int LOCAL = 2;
+  private static final long BYTES_MAX = 4L << 20;
+  private static final Set CHEAP = new HashSet(Arrays.asList(new Object[] {"Project", "Filter", "Join", "Aggregate", "Distinct", "Union",
+      "SubqueryAlias", "View", "LogicalRelation", "LocalRelation", "Range", "OneRowRelation", "InMemoryRelation", "ResolvedHint", "Repartition"}));
+
+  private final SparkPlan plan;
+
+  private SmallPlans(SparkPlan plan) {
+    this.plan = plan;
+  }
+
+  /**
+   * What it takes to compute the frame: `LOCAL` no job, as the driver has its rows, `SMALL` one task, `LARGE` as many tasks as there are.
+   * Functions of users may be slow for each row, and are left to all of them.
+   */
+  public static int kind(org.apache.spark.sql.classic.Dataset frame) {
+    LogicalPlan plan = frame.queryExecution().analyzed();
+    if (bytes(plan) > BYTES_MAX) return LARGE;
+    // To optimize a plan takes milliseconds, for nothing if it is going to be a part of another.
+    Seq leaves = plan.collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) if (!(leaves.apply(i) instanceof LocalRelation)) return SMALL;
+    return frame.queryExecution().optimizedPlan() instanceof LocalRelation ? LOCAL : SMALL;
+  }
+
+  /**
+   * The rows of a small frame, computed now, by one task, and kept by the driver, as a frame with the same columns.
+   *
+   * @return null for a frame that is not small, or has more rows than the driver writes by itself
+   */
+  public static org.apache.spark.sql.classic.Dataset kept(org.apache.spark.sql.classic.Dataset frame) {
+    if (bytes(frame.queryExecution().analyzed()) > BYTES_MAX) return null;
+    org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
+    QueryExecution execution = ((org.apache.spark.sql.classic.Dataset) frame.coalesce(1)).queryExecution();
+    List rows = DriverRows.of(execution.executedPlan());
+    if (rows == null) rows = computed(execution);
+    if (rows.size() > DriverRows.ROWS_MAX) return null;
+    Seq kept = scala.jdk.javaapi.CollectionConverters.asScala(rows).toSeq();
+    LocalRelation relation = LocalRelation$.MODULE$.apply(frame.queryExecution().analyzed().output(), kept, false, scala.Option.empty());
+    return org.apache.spark.sql.classic.Dataset.ofRows(session, relation);
+  }
+
+  private static List computed(QueryExecution execution) {
+    SmallPlans body = new SmallPlans(execution.executedPlan());
+    Object rows = SQLExecution$.MODULE$.withNewExecutionId(execution, scala.Option.apply("anabranch rows"), body);
+    return Arrays.asList((InternalRow[]) rows);
+  }
+
+  public Object apply() {
+    return plan.executeTake(DriverRows.ROWS_MAX + 1);
+  }
+
+  /** The bytes that the plan reads; more than any limit for other plans. */
+  private static long bytes(LogicalPlan plan) {
+    if (!CHEAP.contains(plan.nodeName()) || callsUsers(plan) || !plan.subqueries().isEmpty()) return Long.MAX_VALUE;
+    if (plan instanceof InMemoryRelation) return bytes(((InMemoryRelation) plan).cacheBuilder().logicalPlan());
+    Seq children = plan.children();
+    if (children.isEmpty()) return size(plan);
+    long sum = 0;
+    for (int i = 0; i < children.size() && sum <= BYTES_MAX; i++) {
+      long below = bytes((LogicalPlan) children.apply(i));
+      sum = below > BYTES_MAX ? Long.MAX_VALUE : sum + below;
+    }
+    return sum;
+  }
+
+  private static boolean callsUsers(LogicalPlan plan) {
+    return plan.containsPattern(TreePattern$.MODULE$.SCALA_UDF()) || plan.containsPattern(TreePattern$.MODULE$.PYTHON_UDF());
+  }
+
+  private static long size(LogicalPlan leaf) {
+    scala.math.BigInt size = leaf.stats().sizeInBytes();
+    return size.isValidLong() ? size.toLong() : Long.MAX_VALUE;
+  }
+}
