@@ -56,7 +56,7 @@ help: ## This list
 demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent writers, time travel, skipping
 	@$(BIN)/anabranch demo $(DEMO_PATH)
 
-test: $(VENV)/spark.jsa java ## Every layer and every statement, in TEST_WORKERS processes: about eleven minutes
+test: $(VENV)/spark.jsa java ## Every layer and every statement, in TEST_WORKERS processes: about a quarter of an hour
 	$(BIN)/python $(in_processes) -m "not long" $(PYTEST_ARGS)
 
 coverage: $(VENV)/spark.jsa java ## The lines that tests run, of all but the long ones: make coverage TESTS='not spark and not long'

@@ -102,6 +102,7 @@ def check_table(store: LogStore) -> CheckReport:
     with reporting("fsck", store.root):
         log = LogFiles.of(store)
         problems = [*check_gaps(log), *check_commits(log, steps), *check_checkpoints(log, steps), *check_hint(log)]
+        begin_phase("rebuild the newest version")
         state, state_problems = _newest_state(log)
         problems += state_problems
         notes: list[str] = []
@@ -117,6 +118,7 @@ def check_table(store: LogStore) -> CheckReport:
             if not unsupported:
                 notes += _not_writable(store, state)
                 problems += check_checksums(log, SnapshotCache(store, SystemClock()), steps)
+            begin_phase("list files")
             stored = list_data(store)
             problems += [*check_data_files(store, state, stored, steps), *check_vectors(store, state, steps)]
             left_over = leftovers(store, state, stored)
