@@ -43,7 +43,13 @@ class PlantedTable:
         name = f"{self.next}-{len(self.files)}.parquet"
         pq.write_table(pa.table({"k": list(rows), "v": list(rows.values())}), self.path / name)
         self.files.append(name)
-        action = {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+        action = {
+            "path": name,
+            "partitionValues": {},
+            "size": (self.path / name).stat().st_size,
+            "modificationTime": 0,
+            "dataChange": True,
+        }
         return {"add": action | fields}
 
     def feed_file(self, changes: list[tuple[str, int, int]]) -> dict[str, Any]:

@@ -173,6 +173,15 @@ def test_a_feed_that_a_reader_returns_is_compared(table: PlantedTable) -> None:
     assert kinds(table.judgement()) == []
 
 
+def test_a_wrong_size_of_a_file_is_a_fault(table: PlantedTable) -> None:
+    """Readers look for the end of a Parquet file by it."""
+    table.commit([table.add({4: 4}, size=1)])
+    table.record("w1-1", insert(4, 4), version=1)
+    judgement = table.judgement()
+    assert kinds(judgement) == ["wrong file"]
+    assert "has 1 bytes, and it has" in judgement.faults[0].text
+
+
 def test_write_skew_is_allowed_by_snapshots_alone(table: PlantedTable) -> None:
     """Each of two statements reads what the other one changes."""
     both = [{"where": {"k": {"<=": 2}}, "version": 0}]

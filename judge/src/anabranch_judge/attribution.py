@@ -36,6 +36,7 @@ class Attributor:
         self.by_version: dict[int, Statement] = {}
         self.faults: list[Fault] = []
         self._first = first
+        self._effects: dict[tuple[str, int], Difference] = {}
 
     def attribution(self) -> Attribution:
         """The statements by version. First what writers and commits say, then what their effects show."""
@@ -60,9 +61,15 @@ class Attributor:
         """The latest version before `version` on whose rows the statement does what `version` did; None without one."""
         difference = self.log.versions[version].difference
         for number in range(version - 1, floor_of(statement, first) - 1, -1):
-            if effect(statement, self.log.versions[number].rows, self.key) == difference:
+            if self._effect(statement, number) == difference:
                 return number
         return None
+
+    def _effect(self, statement: Statement, version: int) -> Difference:
+        """What the statement would do to the rows of a version, computed once."""
+        if (statement.name, version) not in self._effects:
+            self._effects[statement.name, version] = effect(statement, self.log.versions[version].rows, self.key)
+        return self._effects[statement.name, version]
 
     def _by_name(self, statement: Statement) -> bool:
         """Whether the statement's writer or the commit itself says which version it made."""
@@ -124,7 +131,7 @@ class Attributor:
         if statement.outcome != "committed" or statement in self.by_version.values():
             return None
         start = floor_of(statement, first)
-        if not all(effect(statement, version.rows, self.key) for version in self.log.versions[start:]):
+        if not all(self._effect(statement, version) for version in range(start, len(self.log.versions))):
             return None
         text = f"{statement} was acknowledged, and no version has its changes"
         return Fault("lost write", None, statement.name, text)

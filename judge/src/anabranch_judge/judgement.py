@@ -45,6 +45,11 @@ def judge(log: TableLog, history: History, *, key: Sequence[str], first: int | N
         for version in log.versions[attribution.first + 1 :]
         for fault in explainer.faults_of_version(version.number)
     ]
+    of_files = [
+        Fault("wrong file", version.number, None, f"{explainer.name(version.number)}: {text}")
+        for version in log.versions[attribution.first + 1 :]
+        for text in version.wrong_files
+    ]
     of_reads = _faults_of_reads(log, history.statements, attribution)
     isolation = Isolation(log, attribution, key)
     already = {fault.version for fault in of_versions if fault.kind == "lost update"}
@@ -56,6 +61,7 @@ def judge(log: TableLog, history: History, *, key: Sequence[str], first: int | N
     faults = [
         *attribution.faults,
         *of_versions,
+        *of_files,
         *of_reads,
         *lost_updates,
         *faults_of_feeds(log, history.feeds, first=attribution.first),

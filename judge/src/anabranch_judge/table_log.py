@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -36,6 +36,8 @@ class Version:
     """The difference from the version before."""
     feed: Rows | None
     """The rows of the commit's change files with their numbers, negative where they are removed. None without files."""
+    wrong_files: Sequence[str]
+    """What is wrong with descriptions of data files."""
     changes_data: bool
     """Whether an action says that it changes data."""
 
@@ -99,6 +101,7 @@ class TableLog:
             if file["path"] not in state.files:
                 raise JudgeError(f"version {number} removes {file['path']}, which version {number - 1} does not have")
             del state.files[file["path"]]
+        wrong_files = [text for file in by_kind.get("add", []) if (text := self._wrong_file(file)) is not None]
         for file in by_kind.get("add", []):
             state.files[file["path"]] = file, self._rows(file, names)
         rows = state.rows
@@ -109,8 +112,18 @@ class TableLog:
             rows=rows,
             difference=Difference.between(before, rows),
             feed=self._feed(by_kind["cdc"], names) if "cdc" in by_kind else None,
+            wrong_files=wrong_files,
             changes_data=any(file["dataChange"] for file in changes),
         )
+
+    def _wrong_file(self, file: dict[str, Any]) -> str | None:
+        """What is wrong with the description of a data file, by which other readers may fail to read it."""
+        size = len(self._bytes(unquote(file["path"])))
+        if file["size"] != size:
+            return f"the log says that {file['path']} has {file['size']} bytes, and it has {size}"
+        if file["path"].startswith("/"):
+            return f"the path {file['path']} is neither relative to the table nor a URI"
+        return None
 
     def _feed(self, files: list[dict[str, Any]], names: Mapping[str, Any]) -> Rows:
         feed: Rows = Counter()
