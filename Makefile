@@ -46,9 +46,9 @@ install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgra
 in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 export PYTHONUNBUFFERED = 1
-export EXAMPLES
+export EXAMPLES STATEMENTS ENGINES SEED
 
-.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove soak soak-leaks soak-streams soak-batches soak-serve judge test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -56,7 +56,7 @@ help: ## This list
 demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent writers, time travel, skipping
 	@$(BIN)/anabranch demo $(DEMO_PATH)
 
-test: $(VENV)/spark.jsa java ## Every layer and every statement, in TEST_WORKERS processes: about eleven minutes
+test: $(VENV)/spark.jsa java ## Every layer and every statement, in TEST_WORKERS processes: about a quarter of an hour
 	$(BIN)/python $(in_processes) -m "not long" $(PYTEST_ARGS)
 
 coverage: $(VENV)/spark.jsa java ## The lines that tests run, of all but the long ones: make coverage TESTS='not spark and not long'
@@ -115,6 +115,9 @@ bench: $(VENV)/.ready java ## Measure; BENCH names the program, see benchmarks/R
 
 prove: $(VENV)/.ready ## Random histories of concurrent statements against the judges: make prove HISTORIES=100000
 	PYTHONPATH=tests $(BIN)/python -m concurrency.prove $(HISTORIES)
+
+judge: $(VENV)/.ready java ## Writers of deltalake, DuckDB, Sail, the jar and ours on the same tables, judged: make judge STATEMENTS=100 ENGINES="deltalake sail"
+	@PYTHON=$(PYTHON) scripts/judge.sh
 
 soak: $(VENV)/.ready java ## Processes with Spark on the same tables, killed and begun anew, before judges: make soak SECONDS=3600
 	PYTHONPATH=tests $(BIN)/python -m soak.soaking $(or $(SECONDS),3600)
@@ -215,4 +218,4 @@ lock: $(VENV)/.ready ## Renew constraints.txt: the newest versions of all packag
 	@$(BIN)/python scripts/lock.py $(packages) --group docs $(call pyspark,$(lastword $(SPARK_VERSIONS)))
 
 clean: ## Remove environments and what the demo made
-	rm -rf .venv .venv-bi .venv-docs .venv-lowest .venv-publish .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf .venv .venv-bi .venv-docs .venv-lowest .venv-publish .venv-sail .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist

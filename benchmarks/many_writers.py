@@ -38,7 +38,9 @@ from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal
 from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
+from anabranch.snapshot.shared_snapshots import shared_snapshots_of
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.directory_lock import DirectoryLock
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
@@ -163,7 +165,8 @@ class Table:
 
 
 def files_of(snapshot: Snapshot) -> list[AddFile]:
-    return adds_of_table(snapshot.files.table, data_change=False)
+    files = snapshot.files
+    return adds_of_table(files.rows(range(files.count)), data_change=False)
 
 
 def now_ms() -> int:
@@ -176,7 +179,9 @@ def queue_of(root: str) -> CommitQueue:
 
 
 def open_log(store: LogStore) -> DeltaLog:
-    return DeltaLog(store, SystemClock(), random.SystemRandom(), queue=queue_of(store.root))
+    clock, queue = SystemClock(), queue_of(store.root)
+    snapshots = SnapshotCache(store, clock, recent=queue.recent, shared=shared_snapshots_of(store))
+    return DeltaLog(store, clock, random.SystemRandom(), queue=queue, snapshots=snapshots)
 
 
 def create(root: str) -> Table:

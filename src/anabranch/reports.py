@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from anabranch.commands.table_access import existing_table_at, table_named
 from anabranch.connect_messages.own_server import session_behind
 from anabranch.errors.environment import ServerWithoutDeltaError
+from anabranch.progress.progress_events import reporting
 from anabranch.spark.gateway.session_identity import is_connect
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import is_absolute_path
@@ -31,4 +32,5 @@ def report(spark: SparkSession, table: str, *, commits: int | None = COMMITS_DEF
     target = existing_table_at(session, table) if is_absolute_path(table) else table_named(session, table)
     target.latest()
     name = None if target.entry is None else target.label
-    return TableReport(report_on(target.delta_log.snapshots, session.clock, name=name, limit=commits))
+    with reporting("report", target.label, setting=session.setting):
+        return TableReport(report_on(target.delta_log.snapshots, session.clock, name=name, limit=commits))

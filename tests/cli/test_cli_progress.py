@@ -24,6 +24,19 @@ Run = Callable[..., Outcome]
         ("checkpoint", [], [("read the log", None), ("write the checkpoint", 2)]),
         ("checkpoint", ["--log-compaction", "0..2"], [("read the log", None), ("compact commits", 3)]),
         (
+            "fsck",
+            [],
+            [
+                ("check commits", 4),
+                ("check checkpoints", 0),
+                ("rebuild the newest version", None),
+                ("check checksums", 4),
+                ("list files", None),
+                ("check data files", 2),
+                ("check deletion vectors", 1),
+            ],
+        ),
+        (
             "report",
             ["--output", "page.html"],
             [("read the log", None), ("read commits", 4), ("measure files", 2), ("write the page", None)],

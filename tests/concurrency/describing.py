@@ -37,6 +37,16 @@ VECTORS = "deletionVectors"
 
 
 @dataclasses.dataclass(frozen=True)
+class NotNull:
+    """The rule that a column allows no NULL."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.column} IS NOT NULL"
+
+
+@dataclasses.dataclass(frozen=True)
 class Description:
     """A description of the table by logical names."""
 
@@ -45,6 +55,8 @@ class Description:
     properties: tuple[tuple[str, str], ...]
     """Sorted; those of column mapping and the names of columns of ids left out."""
     features: frozenset[str]
+    required: tuple[str, ...] = ()
+    """The columns that allow no NULL."""
 
     def having(self, **properties: str | None) -> Description:
         """The description with properties set, or unset by None."""
@@ -56,9 +68,10 @@ class Description:
         return dict(self.properties).get(name) == "true"
 
     @property
-    def rules(self) -> list[Where]:
-        """The constraints."""
-        return [rule_of(text) for name, text in self.properties if name.startswith(CONSTRAINT)]
+    def rules(self) -> list[Where | NotNull]:
+        """The constraints, and the columns that allow no NULL."""
+        constraints = [rule_of(text) for name, text in self.properties if name.startswith(CONSTRAINT)]
+        return [*constraints, *map(NotNull, self.required)]
 
 
 def rule_of(text: str) -> Where:
@@ -66,9 +79,14 @@ def rule_of(text: str) -> Where:
     return Where(column, op, int(value))
 
 
-def keeps_rules(row: Row, rules: Sequence[Where]) -> bool:
+def keeps_rules(row: Row, rules: Sequence[Where | NotNull]) -> bool:
+    return all(_keeps_rule(row, rule) for rule in rules)
+
+
+def _keeps_rule(row: Row, rule: Where | NotNull) -> bool:
     """NULL violates no constraint."""
-    return all(getattr(row, rule.column) is None or rule(row) for rule in rules)
+    is_null = getattr(row, rule.column) is None
+    return not is_null if isinstance(rule, NotNull) else is_null or rule(row)
 
 
 def described(
@@ -87,6 +105,7 @@ def described(
             sorted((name, text) for name, text in metadata["configuration"].items() if name not in unseen)
         ),
         features=frozenset(protocol.get("writerFeatures") or ()),
+        required=tuple(field["name"] for field in fields if not field["nullable"]),
     )
 
 
@@ -114,7 +133,7 @@ class Alter(Statement):
     words: str
     change: Change = dataclasses.field(compare=False)
     renames: tuple[tuple[str, str], ...] = ()
-    rule: Where | None = None
+    rule: Where | NotNull | None = None
     """A constraint that all rows must keep; it reads them."""
     fits: Fits = dataclasses.field(default=lambda add: True, compare=False)
     """What must be so of every file there is."""
@@ -141,7 +160,7 @@ class Replace(Statement):
 
     def change(self, before: Description) -> Description:
         rest = tuple((name, text) for name, text in before.properties if not name.startswith(CONSTRAINT))
-        return dataclasses.replace(before, columns=self.columns, clustered=(), properties=rest)
+        return dataclasses.replace(before, columns=self.columns, clustered=(), properties=rest, required=())
 
     def plan(self, rows: Sequence[Row]) -> Plan:
         read = look(EVERY, rows)
@@ -221,6 +240,14 @@ def support_row_tracking() -> Alter:
     return Alter("SET row tracking supported", change)
 
 
+def set_not_null(column: str, *, required: bool = True) -> Alter:
+    def change(before: Description) -> Description:
+        return dataclasses.replace(before, required=(column,) if required else ())
+
+    words = f"ALTER COLUMN {column} {'SET' if required else 'DROP'} NOT NULL"
+    return Alter(words, change, rule=NotNull(column) if required else None)
+
+
 def add_constraint(rule: Where) -> Alter:
     name = f"{CONSTRAINT}{rule.column}"
 
@@ -286,7 +313,7 @@ def _metadata(snapshot: Snapshot, after: Description, old_names: Mapping[str, st
         if field is None:
             number += 1
             field = {"type": "long", "nullable": True, "metadata": {NUMBER: number, PHYSICAL: f"column {number}"}}
-        new_fields.append({**field, "name": name})
+        new_fields.append({**field, "name": name, "nullable": name not in after.required})
     ids = ID_COLUMNS if after.says(ROW_TRACKING) else {}
     return msgspec.structs.replace(
         snapshot.metadata,

@@ -20,7 +20,7 @@ from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.commit.commit_draft import tracks_rows
-from anabranch.transactions.proposed_commit import Bin, Operation
+from anabranch.transactions.proposed_commit import Bin, OnNewColumns, Operation, RowsWithColumns
 from anabranch.transactions.read_set import FileKey, RowsOfFile
 from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
 from anabranch.transactions.transaction import Transaction
@@ -36,6 +36,8 @@ from concurrency.statements import (
     Effect,
     Foreign,
     Insert,
+    InsertAbsent,
+    InsertByPosition,
     InsertGenerated,
     InsertJoin,
     InsertSelect,
@@ -83,7 +85,18 @@ class Running:
         if self.bins:
             return self.transaction.commit_bins(self.actions, self.bins)
         edited = self.statement.edited if isinstance(self.statement, Alter) else None
-        return self.transaction.commit(self.actions, deleted_rows=self.deleted_rows, edited_properties=edited)
+        return self.transaction.commit(
+            self.actions,
+            deleted_rows=self.deleted_rows,
+            edited_properties=edited,
+            on_new_columns=on_new_columns(self.statement),
+        )
+
+
+def on_new_columns(statement: Statement) -> OnNewColumns | None:
+    """An INSERT of values by name leaves new columns out. Of other statements it is not known what they do."""
+    by_name = isinstance(statement, Insert) and not isinstance(statement, InsertByPosition | InsertAbsent)
+    return (lambda metadata: RowsWithColumns.SAME) if by_name else None
 
 
 def hides_rows(played: PlayedTable, read: Version) -> bool:
@@ -107,6 +120,7 @@ def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | Non
     if isinstance(statement, InsertGenerated):
         rows = tuple(map(Row, statement.keys, itertools.count(_next_value(read))))
         statement = dataclasses.replace(statement, rows=rows)
+    statement = statement.with_columns(len(read.snapshot.schema.fields))
     if isinstance(statement, Backfill):
         adds = files_with_ids_to_come(played, read)
         plan = statement.plan([])

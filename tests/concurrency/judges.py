@@ -23,7 +23,9 @@ from concurrency.row_ids import ids_stay
 from concurrency.several_statements import SeveralStatements
 from concurrency.statements import (
     Backfill,
+    DeleteByColumns,
     Foreign,
+    InsertByPosition,
     InsertGenerated,
     Numbered,
     Optimize,
@@ -52,7 +54,8 @@ def violations(outcome: Outcome, tables: Sequence[Counter[Row]] | None = None) -
         faults += descriptions_in_order(outcome, tables)
     if outcome.history.level == "Serializable":
         return faults + replay_oracle(outcome, tables)
-    return faults + witness(outcome, tables[0], tables[-1])
+    columns = descriptions(outcome.played)[0].columns
+    return faults + witness(outcome, tables[0], tables[-1], columns)
 
 
 def table_at_every_version(played: PlayedTable) -> list[Counter[Row]]:
@@ -230,8 +233,10 @@ def replay_oracle(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]
     """Judge C1: the log is a serial order. Each statement, run again at its place, does what it did."""
     faults = []
     rows = tables[0]
+    by_version = descriptions(outcome.played)
     for commit in outcome.commits:
-        effect = commit.statement.effect(as_rows(rows))
+        statement = commit.statement.with_columns(len(by_version[commit.version - 1].columns))
+        effect = statement.effect(as_rows(rows))
         if effect != commit.effect:
             faults.append(
                 f"version {commit.version}: T{commit.number}, {commit.statement}, run at its place deletes "
@@ -244,13 +249,20 @@ def replay_oracle(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]
     return faults
 
 
-def witness(outcome: Outcome, first: Counter[Row], last: Counter[Row]) -> list[str]:
+def witness(outcome: Outcome, first: Counter[Row], last: Counter[Row], columns: Sequence[str] = ()) -> list[str]:
     """Judge C2: some order of the statements explains the table. The one that the rules mean is tried first."""
-    if explains(reordered(outcome.commits), first, last):
+    if explains(reordered(outcome.commits), first, last, columns):
         return []
-    if len(outcome.commits) <= PERMUTED_MAX and has_serial_order(outcome.commits, first, last):
+    if _sees_columns(outcome.commits) and has_serial_order(outcome.commits, first, last, columns):
+        return []
+    if len(outcome.commits) <= PERMUTED_MAX and has_serial_order(outcome.commits, first, last, columns):
         return [f"only another order than {[commit.number for commit in reordered(outcome.commits)]} explains it"]
     return [f"no order of {[f'T{commit.number}' for commit in outcome.commits]} explains the table {dict(last)}"]
+
+
+def _sees_columns(commits: Sequence[Commit]) -> bool:
+    """Whether a statement depends on the columns of the table. It may come before those that others have added."""
+    return any(isinstance(commit.statement, InsertByPosition | DeleteByColumns) for commit in commits)
 
 
 def reordered(commits: Sequence[Commit]) -> list[Commit]:
@@ -282,20 +294,26 @@ def _ignored(commit: Commit, append: Commit, commits: Sequence[Commit]) -> bool:
     return any(look.condition(row) for look in commit.plan.looks for row in append.effect.inserted)
 
 
-def explains(order: Sequence[Commit], first: Counter[Row], last: Counter[Row]) -> bool:
+def explains(order: Sequence[Commit], first: Counter[Row], last: Counter[Row], columns: Sequence[str] = ()) -> bool:
     """Whether each statement, run in this order, does what it did."""
     rows = first
+    described = Description(tuple(columns), (), (), frozenset())
     for commit in order:
-        effect = commit.statement.effect(as_rows(rows))
+        if isinstance(commit.statement, Alter):
+            # A statement that adds a column which is there has been committed without effect.
+            described = commit.statement.change(described) or described
+        effect = commit.statement.with_columns(len(described.columns)).effect(as_rows(rows))
         if effect != commit.effect:
             return False
         rows = rows - effect.deleted + effect.inserted
     return rows == last
 
 
-def has_serial_order(commits: Sequence[Commit], first: Counter[Row], last: Counter[Row]) -> bool:
+def has_serial_order(
+    commits: Sequence[Commit], first: Counter[Row], last: Counter[Row], columns: Sequence[str] = ()
+) -> bool:
     """Every order is tried."""
-    return any(explains(order, first, last) for order in itertools.permutations(commits))
+    return any(explains(order, first, last, columns) for order in itertools.permutations(commits))
 
 
 def is_needless(refusal: Refusal, tables: Sequence[Counter[Row]]) -> bool:

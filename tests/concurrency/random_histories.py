@@ -19,6 +19,7 @@ from concurrency.describing import (
     drop_constraint,
     drop_vectors,
     rename_column,
+    set_not_null,
     set_property,
     support_row_tracking,
 )
@@ -29,9 +30,11 @@ from concurrency.several_statements import Query, RollBackTo, Savepoint, Several
 from concurrency.statements import (
     Backfill,
     Delete,
+    DeleteByColumns,
     Foreign,
     Insert,
     InsertAbsent,
+    InsertByPosition,
     InsertGenerated,
     InsertJoin,
     InsertSelect,
@@ -188,6 +191,27 @@ ROW_TRACKING_IN_STEPS = Mix(
     opens=("support",),
 )
 """The statement that turns row tracking on is several commits, with other commits between them."""
+NEW_COLUMNS = Mix(
+    kinds={
+        "alter columns": 16,
+        "by position": 6,
+        "by columns": 5,
+        "insert": 6,
+        "delete": 4,
+        "update": 3,
+        "merge": 2,
+        "optimize": 2,
+    },
+    statements_max=4,
+    describes=True,
+)
+"""Statements that depend on the columns of the table, beside others that add columns and rules."""
+COLUMNS_AND_READERS = Mix(
+    kinds={"new column": 6, "by position": 6, "by columns": 6},
+    levels=("WriteSerializable",),
+    statements_max=3,
+    describes=True,
+)
 NUMBERED_WRITES = Mix(kinds={"numbered": 10, "delete": 2, "optimize": 1}, statements_max=4)
 NUMBERED_ROWS = Mix(
     kinds={"generated": 12, "delete": 3, "optimize": 1, "restore": 3, "alter": 3, "insert select": 1},
@@ -310,6 +334,8 @@ SHARES = {
     "descriptions": (DESCRIPTIONS, 10),
     "RESTORE and descriptions": (RESTORES_AND_DESCRIPTIONS, 2),
     "row tracking in steps": (ROW_TRACKING_IN_STEPS, 4),
+    "new columns": (NEW_COLUMNS, 6),
+    "columns and readers": (COLUMNS_AND_READERS, 2),
     "numbered writes": (NUMBERED_WRITES, 2),
     "numbered rows": (NUMBERED_ROWS, 2),
     "inserts of own rows": (INSERTS_OF_OWN_ROWS, 7),
@@ -323,7 +349,7 @@ SHARES = {
     "transactions of numbered writes": (TRANSACTIONS_OF_NUMBERED_WRITES, 1),
     "transactions of numbered rows": (TRANSACTIONS_OF_NUMBERED_ROWS, 1),
 }
-"""Of 112 histories, how many are of which mix: a hundred of single statements, and twelve with transactions."""
+"""Of 120 histories, how many are of which mix: 108 of single statements, and twelve with transactions."""
 
 
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
@@ -410,6 +436,14 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
             return Restore(rng.choice([None, 1, 1, 2, 3]))
         case "alter":
             return _alter(rng)
+        case "alter columns":
+            return _alter_columns(rng)
+        case "new column":
+            return add_column("b")
+        case "by position":
+            return InsertByPosition((), tuple(rng.randrange(KEYS) for _ in range(rng.randint(1, 2))))
+        case "by columns":
+            return DeleteByColumns()
         case "alter without rules":
             return _alter(rng, rules=False)
         case "support":
@@ -476,6 +510,19 @@ def _alter(rng: random.Random, *, rules: bool = True) -> Alter:
         drop_vectors,
     ]
     return rng.choice(alterations if rules else [*alterations[:9], *alterations[11:]])()
+
+
+def _alter_columns(rng: random.Random) -> Alter:
+    alterations: list[Callable[[], Alter]] = [
+        lambda: add_column(rng.choice("bc")),
+        lambda: add_column(rng.choice("bc")),
+        lambda: add_column(rng.choice("bc")),
+        lambda: drop_column(rng.choice("ab")),
+        lambda: set_not_null("v"),
+        lambda: set_not_null("v", required=False),
+        lambda: add_constraint(Where("v", rng.choice(["<", ">="]), rng.randrange(1, KEYS))),
+    ]
+    return rng.choice(alterations)()
 
 
 def _optimize(rng: random.Random, kind: str) -> Optimize:

@@ -49,6 +49,10 @@ class Statement:
     def effect(self, rows: Sequence[Row]) -> Effect:
         return effect_of(self.plan(rows), rows)
 
+    def with_columns(self, count: int) -> Statement:
+        """The statement as it is on a table with so many columns."""
+        return self
+
 
 def effect_of(plan: Plan, rows: Sequence[Row]) -> Effect:
     return Effect(Counter(rows[number] for number in plan.deletes), Counter(plan.inserts))
@@ -80,6 +84,19 @@ class Numbered(Insert):
 
 
 @dataclasses.dataclass(frozen=True)
+class InsertByPosition(Insert):
+    """An INSERT of rows that depend on the columns of the table, as by position, or by the star of a MERGE."""
+
+    keys: tuple[int, ...] = ()
+
+    def with_columns(self, count: int) -> Statement:
+        return dataclasses.replace(self, rows=tuple(Row(key, count) for key in self.keys))
+
+    def __str__(self) -> str:
+        return f"INSERT {', '.join(map(str, self.keys))}, v being the number of columns"
+
+
+@dataclasses.dataclass(frozen=True)
 class Delete(Statement):
     where: Where
 
@@ -89,6 +106,19 @@ class Delete(Statement):
 
     def __str__(self) -> str:
         return f"DELETE WHERE {self.where}"
+
+
+@dataclasses.dataclass(frozen=True)
+class DeleteByColumns(Delete):
+    """A DELETE whose condition depends on the columns of the table."""
+
+    where: Where = EVERY
+
+    def with_columns(self, count: int) -> Statement:
+        return dataclasses.replace(self, where=Where("v", "<", count))
+
+    def __str__(self) -> str:
+        return "DELETE WHERE v < the number of columns"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,9 +13,15 @@ from pyroaring import BitMap64
 
 from anabranch.commands.restore.restore_table import PreparedRestore
 from anabranch.predicates.expressions import Predicate
-from anabranch.protocol.actions import Action, AddFile, RemoveFile
+from anabranch.protocol.actions import Action, AddFile, Metadata, RemoveFile
 from anabranch.transactions.commit import commit_draft, invariants
-from anabranch.transactions.conflicts import compaction_rebase, conflict_checks, row_conflicts, row_tracing
+from anabranch.transactions.conflicts import (
+    compaction_rebase,
+    conflict_checks,
+    row_conflicts,
+    row_tracing,
+    write_serializable,
+)
 from anabranch.transactions.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transactions.conflicts.latest_state import LatestState
 from anabranch.transactions.conflicts.relocate_rows import RelocatedRows
@@ -32,11 +38,13 @@ from concurrency.random_histories import (
     APPENDS_AND_COMPACTION,
     APPENDS_AND_READERS,
     CHANGES_AND_OPTIMIZE,
+    COLUMNS_AND_READERS,
     DESCRIPTIONS,
     EVERYTHING,
     INSERTS_OF_OWN_ROWS,
     MERGES_AND_COMPACTION,
     MERGES_OF_OWN_ROWS,
+    NEW_COLUMNS,
     NUMBERED_ROWS,
     NUMBERED_WRITES,
     READERS_WHO_NAME_NO_ROWS,
@@ -169,6 +177,10 @@ def _only_rows_that_the_other_side_matches(self: InsertJoin, rows: Sequence[Row]
     return dataclasses.replace(plan, looks=looks)
 
 
+def _blind_as_if_any_columns(self: ProposedCommit) -> bool:
+    return RIGHT_BLIND_APPEND(dataclasses.replace(self, precedes_columns=False))
+
+
 def _blind_if_it_only_adds(self: ProposedCommit) -> bool:
     return not self.removes and all(add.data_change for add in self.adds)
 
@@ -213,6 +225,21 @@ def _ids_for_batches_alone(actions: Sequence[Action], **facts: Any) -> tuple[Act
     return tuple(actions) if changes else RIGHT_ROW_IDS(actions, **facts)
 
 
+def _nulls_are_free(before: Metadata, after: Metadata) -> bool:
+    """Whether the columns differ only in what is NULL."""
+    strings = (metadata.schema_string.replace('"nullable": false', '"nullable": true') for metadata in (before, after))
+    texts = [msgspec.structs.replace(after, schema_string=text) for text in strings]
+    return RIGHT_SAME_SCHEMA(*texts)
+
+
+def _any_order(context: ConflictContext) -> bool:
+    """New columns before which ours cannot come count as any others."""
+    before, after = context.read.metadata, context.latest.metadata
+    return before is not None and after is not None and write_serializable.adds_only_columns(before, after)
+
+
+RIGHT_BLIND_APPEND: Callable[[ProposedCommit], bool] = ProposedCommit.is_blind_append.func  # type: ignore[attr-defined]
+RIGHT_SAME_SCHEMA = conflict_checks.same_schema_and_layout
 RIGHT_ROW_IDS = commit_draft.with_row_ids
 RIGHT_REBASE_DATA = conflict_checks.rebase_data
 RIGHT_RECORD_SCAN = Transaction.record_scan
@@ -371,6 +398,59 @@ WRONG_RULES = (
         name="RESTORE does not heed who described the table meanwhile",
         patches=[(PreparedRestore, "_conflict_with", lambda self, commit: None)],
         mix=RESTORES_AND_DESCRIPTIONS,
+    ),
+    WrongRule(
+        name="NOT NULL is no change that a writer must heed",
+        patches=[
+            (conflict_checks, "same_schema_and_layout", _nulls_are_free),
+            (write_serializable, "same_schema_and_layout", _nulls_are_free),
+        ],
+        mix=NEW_COLUMNS,
+        histories_max=1_000,
+        verdict="and its rules are",
+    ),
+    WrongRule(
+        name="a constraint is a property like others",
+        patches=[(conflict_checks, "harmful_properties", lambda before, after: [])],
+        mix=NEW_COLUMNS,
+        histories_max=1_000,
+        verdict="and its rules are",
+    ),
+    WrongRule(
+        name="a column that was dropped is missing like one that was added",
+        patches=[(write_serializable, "adds_only_columns", lambda before, after: True)],
+        mix=NEW_COLUMNS,
+        histories_max=1_000,
+    ),
+    WrongRule(
+        name="every statement is right after new columns",
+        patches=[
+            (write_serializable, "new_columns_to_precede", lambda context: None),
+            (conflict_checks, "new_columns_to_precede", lambda context: None),
+        ],
+        mix=NEW_COLUMNS,
+        histories_max=1_000,
+    ),
+    WrongRule(
+        name="new columns are ignored also where the order of the log is the serial order",
+        patches=[(conflict_checks, "allows_new_columns", _any_order)],
+        mix=NEW_COLUMNS,
+        histories_max=1_000,
+        verdict="a serial run has",
+    ),
+    WrongRule(
+        name="new columns are ignored also where another winner has read them",
+        patches=[(write_serializable, "breaks_serial_order", _no_cycles)],
+        mix=COLUMNS_AND_READERS,
+        histories_max=1_000,
+        verdict="no order",
+    ),
+    WrongRule(
+        name="an append before new columns is blind for those who have read the columns",
+        patches=[(ProposedCommit, "is_blind_append", property(_blind_as_if_any_columns))],
+        mix=COLUMNS_AND_READERS,
+        histories_max=1_000,
+        verdict="no order",
     ),
     WrongRule(
         name="row ids follow those of the version read, though winners have assigned some",

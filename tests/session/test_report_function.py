@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import anabranch
 from anabranch.errors.tables import NotADeltaTableError
+from anabranch.progress.progress_events import Progress
 
 pytestmark = pytest.mark.spark
 
@@ -31,6 +32,17 @@ def test_tables_by_path_and_by_name(native: SparkSession, tmp_path: Path) -> Non
         assert "reported</h1>" in file.read_text(encoding="utf-8")
     finally:
         native.sql("DROP TABLE reported")
+
+
+def test_progress_is_shown(native: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    native.range(10).write.format("delta").save(path)
+    events: list[Progress] = []
+    with anabranch.on_progress(events.append):
+        anabranch.report(native, path)
+    assert list(dict.fromkeys(event.phase for event in events)) == ["read the log", "read commits", "measure files"]
+    assert {(event.operation, event.table) for event in events} == {("report", f"delta.`{path}`")}
+    assert events[-1].ended
 
 
 def test_gains_are_those_of_the_commands(native: SparkSession, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 
 import msgspec
 import pytest
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
 from anabranch.errors.commits import (
     ConcurrentTransactionException,
@@ -17,7 +17,10 @@ from anabranch.errors.commits import (
 from anabranch.protocol.actions import Metadata, Protocol, SetTransaction
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
-from anabranch.transactions.proposed_commit import already_written
+from anabranch.protocol.property_table import PROPERTIES
+from anabranch.transactions.conflicts.metadata_compatibility import harmful_properties
+from anabranch.transactions.property_changes import CONFLICTS, PROPERTY_CHANGES, PropertyChange
+from anabranch.transactions.proposed_commit import RowsWithColumns, already_written
 from transactions.log_linter import lint
 from transactions.table_on_memory import (
     PLAIN,
@@ -34,6 +37,7 @@ from transactions.table_on_memory import (
 )
 
 BASE = ("appendOnly", "invariants")
+WIDER_SCHEMA = StructType([*SCHEMA.fields, StructField("more", LongType())])
 
 
 def test_same_application_id() -> None:
@@ -246,17 +250,176 @@ def test_properties_that_a_writer_must_know(before: dict[str, str], after: dict[
     assert raised.value.where == changed
 
 
-def test_schema_changed() -> None:
-    """Covers race 77."""
-    first = created()
+@pytest.mark.parametrize(
+    ("name", "before", "after", "is_free"),
+    [
+        ("dataSkippingStatsColumns", None, "id", True),
+        ("dataSkippingNumIndexedCols", "32", None, True),
+        ("setTransactionRetentionDuration", None, "interval 1 day", True),
+        ("checkpointPolicy", None, "v2", True),
+        ("enableTypeWidening", None, "true", True),
+        ("enableTypeWidening", "true", "false", False),
+        ("columnMapping.maxColumnId", "3", "4", True),
+        ("columnMapping.maxColumnId", "4", "3", False),
+        ("rowTracking.materializedRowIdColumnName", None, "a", True),
+        ("rowTracking.materializedRowIdColumnName", "a", "b", False),
+        ("appendOnly", None, "true", False),
+        ("somethingNew", None, "1", False),
+    ],
+)
+def test_a_property_beside_a_writer(name: str, before: str | None, after: str | None, is_free: bool) -> None:
+    """Covers race 76."""
+    names = [f"delta.{name}"]
+    old, new = ({} if value is None else dict.fromkeys(names, value) for value in (before, after))
+    assert harmful_properties(old, new) == ([] if is_free else names)
+
+
+def test_each_property_has_an_effect_on_writers() -> None:
+    assert PROPERTY_CHANGES.keys() == {name for name, row in PROPERTIES.items() if row.stored}
+    assert {name for name, kind in PROPERTY_CHANGES.items() if kind is PropertyChange.CONFLICT} == {
+        f"delta.{name}" for name in CONFLICTS
+    }
+
+
+OLD = StructType(
+    [
+        StructField("id", LongType()),
+        StructField("s", StructType([StructField("x", LongType())])),
+        StructField("a", ArrayType(StructType([StructField("x", LongType())]))),
+        StructField(
+            "m", MapType(StructType([StructField("x", LongType())]), StructType([StructField("x", LongType())]))
+        ),
+    ]
+)
+MORE = StructField("more", LongType(), metadata={"comment": "new"})
+WIDE = StructType([StructField("x", LongType()), MORE])
+
+
+def changed_column(name: str, kind: DataType | None = None, **metadata: object) -> StructType:
+    """The columns, with one of another type or metadata, or another one at its end."""
+    fields = {field.name: field for field in OLD.fields}
+    old = fields.get(name)
+    fields[name] = StructField(name, kind or (old.dataType if old else LongType()), metadata=metadata)
+    return StructType(list(fields.values()))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        StructType([*OLD.fields, MORE]),
+        StructType([MORE, *OLD.fields]),
+        StructType([OLD["id"], MORE, *OLD.fields[1:]]),
+        changed_column("s", WIDE),
+        changed_column("a", ArrayType(WIDE)),
+        changed_column("m", MapType(OLD["m"].dataType.keyType, WIDE)),
+        changed_column("more", WIDE, **{"delta.columnMapping.id": 9, "delta.columnMapping.physicalName": "p"}),
+        changed_column("more", StringType(), __CHAR_VARCHAR_TYPE_STRING="varchar(3)"),
+        StructType([*changed_column("id", comment="c").fields, MORE]),
+    ],
+    ids=["last", "first", "middle", "struct", "array", "map", "mapped struct", "varchar", "and a comment"],
+)
+def test_columns_that_are_added_beside_writers(schema: StructType) -> None:
+    """Covers race 77: an append that leaves them out, a change of rows, which is ordered before them, and an OPTIMIZE."""
+    file, other = add("f", ids=(0, 9)), add("g", ids=(10, 19))
+    first = created(file, other, described=metadata(OLD))
+    appends, deletes, compacts = first.begin("WRITE"), first.read(id_is(3), file), first.begin("OPTIMIZE")
+    rival_of(first).commit([metadata(schema)], name="ADD COLUMNS")
+    appends.commit([add("a")], on_new_columns=lambda described: RowsWithColumns.SAME)
+    deletes.commit([remove(file), add("b")])
+    assert first.table.snapshots.latest().metadata == metadata(schema)
+    infos = [json.loads(first.store.read(commit_path(version)).split(b"\n")[0])["commitInfo"] for version in (2, 3)]
+    assert [info["tags"].get("anabranch.standsBefore") for info in infos] == [None, "1-2"]
+    assert [info["isBlindAppend"] for info in infos] == [True, False]
+    compacts.commit([remove(other, data_change=False), add("c", data_change=False)])
+    assert lint(first.store) == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        StructType([*OLD.fields, StructField("more", LongType(), nullable=False)]),
+        StructType([*OLD.fields, StructField("more", StructType([StructField("x", LongType(), nullable=False)]))]),
+        StructType([*OLD.fields, StructField("more", ArrayType(LongType(), containsNull=False))]),
+        changed_column("more", CURRENT_DEFAULT="1"),
+        changed_column("more", **{"delta.generationExpression": "id + 1"}),
+        changed_column("more", **{"delta.identity.start": 1}),
+        changed_column("more", **{"delta.invariants": "{}"}),
+        changed_column("more", something_new=1),
+        changed_column("id", CURRENT_DEFAULT="1"),
+        changed_column("id", **{"delta.invariants": "{}"}),
+        changed_column("id", StringType()),
+        changed_column("m", MapType(WIDE, WIDE)),
+        StructType([StructField("id", LongType(), nullable=False), *OLD.fields[1:]]),
+        StructType([*OLD.fields[1:], OLD["id"]]),
+        StructType(OLD.fields[1:]),
+        StructType([StructField("renamed", LongType()), *OLD.fields[1:]]),
+    ],
+)
+def test_other_changes_of_columns(schema: StructType) -> None:
+    """Covers race 77: a writer that has not read them could write what they forbid, or what is not in its column."""
+    first = created(described=metadata(OLD))
     ours = first.begin()
-    rival_of(first).commit(
-        [metadata(StructType([*SCHEMA.fields, StructField("more", LongType())]))], name="ADD COLUMNS"
-    )
+    rival_of(first).commit([metadata(schema)], name="CHANGE COLUMN")
     with pytest.raises(MetadataChangedException) as raised:
-        ours.commit([add("a")])
+        ours.commit([add("a")], on_new_columns=lambda described: RowsWithColumns.SAME)
     assert raised.value.reason is ConflictReason.SCHEMA_OR_PARTITIONING
-    assert raised.value.operation == "ADD COLUMNS"
+    assert raised.value.operation == "CHANGE COLUMN"
+
+
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+@pytest.mark.parametrize("rows", [*RowsWithColumns, None])
+def test_what_a_statement_would_write_with_new_columns(level: str, rows: RowsWithColumns | None) -> None:
+    """Only under `WriteSerializable` it may come before them, unless it has left out values for one of them."""
+    first = created(described=metadata(properties={"delta.isolationLevel": level}))
+    ours = first.begin()
+    rival_of(first).commit([metadata(WIDER_SCHEMA, properties={"delta.isolationLevel": level})], name="ADD COLUMNS")
+    on_new_columns = None if rows is None else lambda described: rows
+    before = rows in (None, RowsWithColumns.UNKNOWN) and level == "WriteSerializable"
+    if rows is RowsWithColumns.SAME or before:
+        assert ours.commit([add("a")], on_new_columns=on_new_columns).version == 2
+    else:
+        with pytest.raises(MetadataChangedException, match="added more"):
+            ours.commit([add("a")], on_new_columns=on_new_columns)
+
+
+def test_a_statement_does_not_come_before_columns_that_another_winner_has_read() -> None:
+    """The other winner comes after the columns and before ours. One that was begun before them does not."""
+    file = add("f", ids=(0, 9))
+    for reads_columns in (True, False):
+        first = created(file)
+        ours, rival = first.begin(), rival_of(first)
+        begun = rival.read(id_is(3), file)
+        rival.commit([metadata(WIDER_SCHEMA)], name="ADD COLUMNS")
+        (rival.read(id_is(3), file) if reads_columns else begun).commit([remove(file), add("b")])
+        if reads_columns:
+            with pytest.raises(MetadataChangedException):
+                ours.commit([add("a")])
+        else:
+            assert ours.commit([add("a")]).version == 3
+
+
+def test_a_statement_does_not_come_before_columns_of_a_statement_that_has_read_rows() -> None:
+    """The other one has not read its rows, so it would have to come before it, too. A blind append has read none."""
+    file = add("f", ids=(0, 9))
+    for is_blind in (True, False):
+        first = created(file)
+        ours, rival = first.begin(), rival_of(first)
+        evolving = rival.begin("WRITE") if is_blind else rival.read(id_is(3), file)
+        evolving.commit([metadata(WIDER_SCHEMA), add("b"), *([] if is_blind else [remove(file)])])
+        if is_blind:
+            assert ours.commit([add("a")]).version == 2
+        else:
+            with pytest.raises(MetadataChangedException):
+                ours.commit([add("a")])
+
+
+def test_a_feature_is_not_dropped_beside_a_new_column() -> None:
+    """The column may need the feature."""
+    first = created(protocol=features(*BASE, "timestampNtz"))
+    ours = first.begin("DROP FEATURE")
+    rival_of(first).commit([metadata(WIDER_SCHEMA)], name="ADD COLUMNS")
+    with pytest.raises(MetadataChangedException):
+        ours.commit([features(*BASE)])
 
 
 def test_schema_spelled_otherwise_is_the_same() -> None:
@@ -288,7 +451,7 @@ def test_two_changes_of_metadata() -> None:
 
 NULLABLE_ID = StructField("id", LongType(), metadata={"comment": "of the row"})
 COMMENTED = metadata(StructType([NULLABLE_ID, *SCHEMA.fields[1:]]))
-WIDER = metadata(StructType([*SCHEMA.fields, StructField("more", LongType())]))
+WIDER = metadata(WIDER_SCHEMA)
 
 
 def test_a_comment_of_a_column_is_in_nobodys_way() -> None:
@@ -316,6 +479,7 @@ FREE = [
 NOT_FREE = [
     with_properties(metadata(), enableChangeDataFeed="true"),
     with_properties(metadata(), checkpointPolicy="v2"),
+    with_properties(metadata(), dataSkippingStatsColumns="id"),
     WIDER,
 ]
 
@@ -351,7 +515,7 @@ def test_changes_of_the_description_that_commute(edits: bool) -> None:
             with pytest.raises(MetadataChangedException):
                 running.commit([ours], edited_properties=frozenset() if edits else None)
         assert lint(first.store) == []
-    assert merged == (34 if edits else 0)
+    assert merged == (42 if edits else 0)
 
 
 def test_a_property_that_both_remove_or_one_sets() -> None:

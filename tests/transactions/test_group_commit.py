@@ -250,12 +250,12 @@ def test_a_failure_for_all_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_an_older_description() -> list[Session]:
-    """One append was made before a column was added, and one after it; the younger has the turn first."""
+    """One append was made before a NOT NULL, and one after it; the younger has the turn first."""
     first = created()
     clients = Clients(first.store, 2)
     old, young = clients.begin()
-    wider = StructType([*SCHEMA.fields, StructField("more", LongType())])
-    first.commit([metadata(wider)], name="ADD COLUMNS")
+    stricter = StructType([StructField("id", LongType(), nullable=False), *SCHEMA.fields[1:]])
+    first.commit([metadata(stricter)], name="CHANGE COLUMN")
     young.begin()
     clients.run_all(_append(young, add("young")), _append(old, add("old")))
     assert young.version == 2

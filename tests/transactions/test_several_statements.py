@@ -162,6 +162,20 @@ def test_a_row_that_the_second_statement_deleted_is_a_conflict(table: Writer) ->
         ours.commit()
 
 
+def test_advice_names_what_runs_all_statements_again(table: Writer) -> None:
+    """The setting alone runs single statements again, and no transaction that is given statement by statement."""
+    ours = Open(table)
+    ours.delete("a", 1)
+    delete(table, "a", 1)
+    with pytest.raises(ConcurrentDeleteDeleteException) as raised:
+        ours.commit()
+    advice = raised.value.advice
+    assert advice.startswith("It conflicts with statement 1 of the transaction, DELETE. Both operations")
+    assert 'Run the whole transaction again. anabranch.transact(spark, "t", work) runs it again' in advice
+    assert advice.endswith("spark.anabranch.conflictRetries for a SQL script, BEGIN ATOMIC … END.")
+    assert advice.count("conflictRetries") == 1
+
+
 def test_a_file_is_removed_after_some_of_its_rows(table: Writer) -> None:
     ours = Open(table)
     ours.delete("a", 1)
@@ -260,8 +274,9 @@ def test_progress_that_a_statement_without_changes_read_is_a_conflict(table: Wri
     ours.begin().commit([NEW])
     rival_of(table).commit([add("theirs"), SetTransaction(app_id=JOB, version=1)])
 
-    with pytest.raises(ConcurrentTransactionException):
+    with pytest.raises(ConcurrentTransactionException) as raised:
         ours.commit()
+    assert "again" not in raised.value.advice
 
 
 def with_mark(described: Metadata, mark: int, *, sort_keys: bool = False) -> Metadata:

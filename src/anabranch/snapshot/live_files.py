@@ -170,12 +170,17 @@ class FileRows:
 
 
 class FileBlock:
-    """Rows of files, and which of them are live. Immutable."""
+    """Rows of files, and which of them are dead. Immutable.
 
-    def __init__(self, rows: FileRows, alive: np.ndarray | None = None) -> None:
+    Many versions may be in memory, such as those of the statements of a transaction. They share the rows, and what is
+    their own is as large as the number of dead rows.
+    """
+
+    def __init__(self, rows: FileRows, dead: np.ndarray | None = None) -> None:
+        """`dead` are ascending positions."""
         self._rows = rows
-        self._alive = alive
-        self.count = rows.num_rows if alive is None else int(np.count_nonzero(alive))
+        self._dead = np.empty(0, dtype=np.int64) if dead is None else dead
+        self.count = rows.num_rows - len(self._dead)
 
     @classmethod
     def of_table(cls, table: pa.Table) -> FileBlock:
@@ -194,44 +199,45 @@ class FileBlock:
     def columns(self, names: Sequence[str]) -> pa.Table:
         """These columns of the live rows."""
         table = self._rows.columns(names)
-        if self._alive is None:
+        if not len(self._dead):
             return table
-        dead = np.flatnonzero(~self._alive)
-        return table.filter(pa.array(self._alive)) if len(dead) > CUTS_MAX else _without_rows(table, dead)
+        if len(self._dead) <= CUTS_MAX:
+            return _without_rows(table, self._dead)
+        return table.filter(_all_but(self._dead, table.num_rows))
 
     @cached_property
     def summary(self) -> FileSummary:
         """The summary of the live rows: that of all rows, which versions share, minus that of the dead ones."""
-        if self._alive is None:
+        if not len(self._dead):
             return self._rows.summary
-        dead = np.flatnonzero(~self._alive)
-        if len(dead) > self.count:
+        if len(self._dead) > self.count:
             return FileSummary.of_table(self.columns(SUMMARY_COLUMNS))
-        return self._rows.summary - FileSummary.of_table(_rows_at(self._rows.columns(SUMMARY_COLUMNS), dead))
+        return self._rows.summary - FileSummary.of_table(_rows_at(self._rows.columns(SUMMARY_COLUMNS), self._dead))
 
     def stats_batches(self) -> Iterator[pa.Array]:
         """The statistics of the live rows, some rows at a time."""
         start = 0
         for batch in self._rows.stats.batches():
-            alive = None if self._alive is None else self._alive[start : start + len(batch)]
-            yield batch if alive is None or alive.all() else batch.filter(pa.array(alive))
+            first, last = np.searchsorted(self._dead, (start, start + len(batch)))
+            dead = self._dead[first:last] - start
+            yield batch.filter(_all_but(dead, len(batch))) if len(dead) else batch
             start += len(batch)
 
     def live_rows(self, positions: np.ndarray) -> pa.Table:
         """The rows at these ascending positions, which count live rows only, with all columns."""
-        return self.take(positions if self._alive is None else np.flatnonzero(self._alive)[positions])
+        # Before a dead row are as many live ones as its position less the dead ones before it.
+        live_before = self._dead - np.arange(len(self._dead))
+        return self.take(positions + np.searchsorted(live_before, positions, side="right"))
 
     def take(self, positions: np.ndarray) -> pa.Table:
         """The rows at these ascending positions, which count dead rows too, with all columns."""
         return self._rows.rows_at(positions)
 
     def without(self, positions: np.ndarray) -> FileBlock:
-        """The block with these rows dead."""
+        """The block with these live rows dead, too; their positions are ascending."""
         if not len(positions):
             return self
-        alive = np.ones(self._rows.num_rows, dtype=bool) if self._alive is None else self._alive.copy()
-        alive[positions] = False
-        return FileBlock(self._rows, alive)
+        return FileBlock(self._rows, np.insert(self._dead, np.searchsorted(self._dead, positions), positions))
 
     def positions_of(self, keys: pa.Array, paths: pa.Array) -> np.ndarray:
         """Positions of the live rows whose logical key is one of `keys`; `paths` are the paths of those."""
@@ -246,11 +252,20 @@ class FileBlock:
     def positions_at(self, paths: pa.Array) -> np.ndarray:
         """Positions of the live rows whose path is one of `paths`."""
         positions = self._rows.positions_at(paths)
-        return positions if self._alive is None else positions[self._alive[positions]]
+        at = np.searchsorted(self._dead, positions)
+        is_dead = np.append(self._dead, -1)[at] == positions
+        live: np.ndarray = positions[~is_dead]
+        return live
 
 
 def _fields_of(table: pa.Table) -> list[tuple[pa.Field, pa.ChunkedArray]]:
     return list(zip(table.schema, table.columns, strict=True))
+
+
+def _all_but(dead: np.ndarray, num_rows: int) -> pa.Array:
+    alive = np.ones(num_rows, dtype=bool)
+    alive[dead] = False
+    return pa.array(alive)
 
 
 def _without_rows(table: pa.Table, dead: np.ndarray) -> pa.Table:

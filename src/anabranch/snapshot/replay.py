@@ -111,14 +111,13 @@ SKIPPED_MAX = 16
 """Damaged checkpoints and compactions that are skipped one by one, before only commits are read."""
 
 
-def load_newest(store: LogStore, *, upto: int | None = None) -> tuple[LogSegment, TableState]:
-    """The segment of `upto`, or of the newest version, and the state after replaying it.
+def load_newest(store: LogStore, segment: LogSegment, *, upto: int | None = None) -> tuple[LogSegment, TableState]:
+    """The state of `segment`, which `find_segment` returned for `upto`, with the segment that was replayed.
 
     A checkpoint or a compaction that cannot be read is skipped where older files can replace it; where they
     cannot, its error is raised.
     """
     unusable: frozenset[str] = frozenset()
-    segment = find_segment(store, upto=upto)
     for skipped in itertools.count(1):
         try:
             return segment, load_segment(store, segment)

@@ -18,13 +18,14 @@ from anabranch.log.commit_files import read_commit_info
 from anabranch.log.commit_history import HistoryEntry, read_history
 from anabranch.log.listing import CommitFile, list_log
 from anabranch.log.recent_commits import RecentCommits
-from anabranch.log.segment import LogSegment
+from anabranch.log.segment import LogSegment, find_segment
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import CommitInfo, Metadata, Protocol, SetTransaction
 from anabranch.protocol.features import check_readable
 from anabranch.protocol.log_paths import commit_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.replay import TableState, load_newest, state_after
+from anabranch.snapshot.shared_snapshots import SharedSnapshots
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
 
@@ -37,13 +38,22 @@ ATTEMPTS_MAX = 3
 class SnapshotCache:
     """The versions of one table. Any number of threads may use it; the snapshots that it returns never change.
 
-    The newest version seen is kept, and `latest` applies only the commits since.
+    The newest version seen is kept, and `latest` applies only the commits since. Snapshots that other caches of this
+    process have, with which it has `shared` in common, are taken from them.
     """
 
-    def __init__(self, store: LogStore, clock: Clock, *, recent: RecentCommits | None = None) -> None:
+    def __init__(
+        self,
+        store: LogStore,
+        clock: Clock,
+        *,
+        recent: RecentCommits | None = None,
+        shared: SharedSnapshots | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._recent = RecentCommits() if recent is None else recent
+        self._shared = SharedSnapshots() if shared is None else shared
         self._lock = threading.RLock()
         self._newest: Snapshot | None = None
         self._older: OrderedDict[int, Snapshot] = OrderedDict()
@@ -149,7 +159,7 @@ class SnapshotCache:
         if not new:
             if (listing.latest_version or 0) > cached.version:
                 return None
-            return self._without_expired(cached) if cached.set_transactions else cached
+            return self._without_expired(cached)
         if [commit.version for commit in new] != list(range(cached.version + 1, cached.version + 1 + len(new))):
             return None
         try:
@@ -158,6 +168,18 @@ class SnapshotCache:
             return None
 
     def _advanced(self, base: Snapshot, new: tuple[CommitFile, ...]) -> Snapshot:
+        with self._shared.advancing:
+            for number in range(len(new), 0, -1):
+                other = self._shared.get(new[number - 1].file)
+                if other is not None:
+                    base, new = other, new[number:]
+                    break
+            if new:
+                base = self._applied(base, new)
+                self._shared.put(base)
+        return self._without_expired(base)
+
+    def _applied(self, base: Snapshot, new: tuple[CommitFile, ...]) -> Snapshot:
         state = state_after(state_of(base), self._recent.read_actions(self._store, new))
         segment = dataclasses.replace(
             base.segment, version=new[-1].version, commits=(*base.segment.commits, *new), version_file=new[-1].file
@@ -185,8 +207,13 @@ class SnapshotCache:
     def _loaded(self, *, upto: int | None) -> Snapshot:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
-                segment, state = load_newest(self._store, upto=upto)
-                return self._snapshot(segment, state)
+                segment = find_segment(self._store, upto=upto)
+                with self._shared.loading(segment.version_file):
+                    snapshot = self._shared.get(segment.version_file)
+                    if snapshot is None:
+                        snapshot = self._snapshot(*load_newest(self._store, segment, upto=upto))
+                        self._shared.put(snapshot)
+                return self._without_expired(snapshot)
             except FileMissingError:
                 if attempt == ATTEMPTS_MAX:
                     raise
@@ -249,6 +276,8 @@ class SnapshotCache:
 
     def _without_expired(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot without the application ids that have expired since it was read."""
+        if not snapshot.set_transactions:
+            return snapshot
         retained = self._retained(state_of(snapshot), snapshot.properties)
         if len(retained) == len(snapshot.set_transactions):
             return snapshot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -114,3 +114,12 @@ class LogStore(Protocol):
 
         Raises `StorageError`.
         """
+
+
+@runtime_checkable
+class IdentifiedStore(Protocol):
+    """A store of which is known with which rights it reads: what one has read, another of its identity may read."""
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for two stores exactly if they read the same files with the same rights."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -59,6 +60,31 @@ ConflictsWith = Callable[[Commit], str | None]
 """Returns why a commit that landed first makes ours wrong, as text; None where it does not."""
 
 
+class RowsWithColumns(enum.IntEnum):
+    """What a statement would write on a table with more columns, nullable and without values, than the one it read."""
+
+    SAME = 0
+    """The same rows, with NULL in the new columns."""
+    UNKNOWN = 1
+    """Perhaps other rows, or an error, as for columns by position. So it comes before the new columns, if at all."""
+    OTHER = 2
+    """Values for a new column that it has left out."""
+
+
+OnNewColumns = Callable[[Metadata], RowsWithColumns]
+"""Returns what the statement would write on a table with this metadata, to which only columns were added."""
+
+
+def least_certain(proposals: Iterable[ProposedCommit]) -> OnNewColumns:
+    """What several statements would write together."""
+    effects = [proposal.on_new_columns for proposal in proposals]
+
+    def rows(metadata: Metadata) -> RowsWithColumns:
+        return max(RowsWithColumns.UNKNOWN if effect is None else effect(metadata) for effect in effects)
+
+    return rows
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bin:
     """Files whose rows a commit that changes no row has rewritten together into other files.
@@ -108,6 +134,10 @@ class ProposedCommit:
     version: the properties that it sets, and `comment` where it sets the table's. None for a statement that replaces
     the whole description, as REPLACE and RESTORE do."""
 
+    on_new_columns: OnNewColumns | None = None
+    """What it would write if winners have only added columns; None where that is not known."""
+    precedes_columns: bool = False
+    """Whether it is ordered before a winner that added columns."""
     may_be_grouped: bool = False
     """Whether it may be part of one commit with other appends of this process, as far as its user wants that."""
     statements: tuple[ProposedCommit, ...] = ()
@@ -159,7 +189,13 @@ class ProposedCommit:
 
     @cached_property
     def is_blind_append(self) -> bool:
-        """Whether the commit only adds rows and read none to make them. True also for a commit without files."""
+        """Whether the commit only adds rows and read none to make them. True also for a commit without files.
+
+        One that is ordered before new columns is none: a statement that has read these columns comes after it, too, and
+        may not ignore its rows.
+        """
+        if self.precedes_columns:
+            return False
         only_adds = not self.removes and not any(isinstance(action, AddCDCFile) for action in self.actions)
         return only_adds and not self.reads.reads_rows and all(add.data_change for add in self.adds)
 

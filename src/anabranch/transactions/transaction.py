@@ -20,6 +20,7 @@ from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.proposed_commit import (
     Bin,
     ConflictsWith,
+    OnNewColumns,
     Operation,
     ProposedCommit,
     already_written,
@@ -148,6 +149,7 @@ class Transaction:
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
+        on_new_columns: OnNewColumns | None = None,
         may_be_grouped: bool = False,
         statements: Sequence[ProposedCommit] = (),
     ) -> ProposedCommit:
@@ -166,6 +168,7 @@ class Transaction:
             describe_rows=self.describe_rows,
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
+            on_new_columns=on_new_columns,
             may_be_grouped=may_be_grouped,
             statements=tuple(statements),
         )
@@ -179,6 +182,7 @@ class Transaction:
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
         edited_properties: frozenset[str] | None = None,
+        on_new_columns: OnNewColumns | None = None,
         may_be_grouped: bool = False,
         statements: Sequence[ProposedCommit] = (),
     ) -> CommittedVersion:
@@ -188,8 +192,9 @@ class Transaction:
         so they can also be hidden after winners that changed other rows of the same files. A file that is removed and
         not named counts as rewritten, and then no winner may have changed it. `conflicts_with` is called for every
         winner; a text that it returns is a conflict. With `edited_properties` the metadata is merged with that of
-        winners, where the changes commute. With `may_be_grouped` an append may be part of one commit with others.
-        `statements` are those of which the commit is the net change.
+        winners, where the changes commute. `on_new_columns` says what it would write if winners have only added
+        columns; without it, it can only be ordered before them. With `may_be_grouped` an append may be part of one
+        commit with others. `statements` are those of which the commit is the net change.
 
         Raises the exceptions of `errors.commits`, among them the conflicts with winners that make this commit wrong.
         After any of them nothing of the commit is in the table, except after `CommitFateUnknownError`.
@@ -201,6 +206,7 @@ class Transaction:
             tags=tags,
             conflicts_with=conflicts_with,
             edited_properties=edited_properties,
+            on_new_columns=on_new_columns,
             may_be_grouped=may_be_grouped,
             statements=statements,
         )

@@ -21,6 +21,7 @@ from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError, LogGapError
 from anabranch.errors.protocol import UnsupportedFeatureError
+from anabranch.log.segment import find_segment
 from anabranch.progress.progress_events import add_done, begin_phase, reporting
 from anabranch.protocol.features import check_readable, check_writable
 from anabranch.snapshot.replay import TableState, load_newest
@@ -102,6 +103,7 @@ def check_table(store: LogStore) -> CheckReport:
     with reporting("fsck", store.root):
         log = LogFiles.of(store)
         problems = [*check_gaps(log), *check_commits(log, steps), *check_checkpoints(log, steps), *check_hint(log)]
+        begin_phase("rebuild the newest version")
         state, state_problems = _newest_state(log)
         problems += state_problems
         notes: list[str] = []
@@ -117,6 +119,7 @@ def check_table(store: LogStore) -> CheckReport:
             if not unsupported:
                 notes += _not_writable(store, state)
                 problems += check_checksums(log, SnapshotCache(store, SystemClock()), steps)
+            begin_phase("list files")
             stored = list_data(store)
             problems += [*check_data_files(store, state, stored, steps), *check_vectors(store, state, steps)]
             left_over = leftovers(store, state, stored)
@@ -159,7 +162,7 @@ def _print_leftovers(out: Console, left: Leftovers) -> None:
 def _newest_state(log: LogFiles) -> tuple[TableState | None, list[Finding]]:
     """The newest version, or None and why it cannot be rebuilt where no other check reports the reason."""
     try:
-        segment, state = load_newest(log.store)
+        segment, state = load_newest(log.store, find_segment(log.store))
     except _REPORTED_BY_FILE:
         return None, []
     except DeltaError as error:

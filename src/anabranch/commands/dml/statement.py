@@ -23,7 +23,7 @@ from anabranch.spark.rows.cached_rows import CachedRows
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.commit.commit_context import CommittedVersion
-from anabranch.transactions.proposed_commit import already_written
+from anabranch.transactions.proposed_commit import OnNewColumns, already_written
 from anabranch.transactions.read_set import FileKey
 from anabranch.transactions.statement_retry import Attempt, execute_with_retries
 from anabranch.transactions.transaction import Transaction
@@ -73,6 +73,7 @@ class Prepared:
         counts: Mapping[str, int] | None = None,
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
+        on_new_columns: OnNewColumns | None = None,
         cached: Sequence[CachedRows] = (),
     ) -> None:
         self.transaction = transaction
@@ -82,6 +83,7 @@ class Prepared:
         self.counts = dict(counts or {})
         self.metrics = dict(metrics or {})
         self.tags = dict(tags or {})
+        self.on_new_columns = on_new_columns
         self._cached = tuple(cached)
 
     def commit(
@@ -111,6 +113,7 @@ class Prepared:
                 deleted_rows=self.deleted_rows,
                 metrics={**self.metrics, **attempt.metrics()},
                 tags={**self.tags, **attempt.tags()},
+                on_new_columns=self.on_new_columns,
             )
         return Outcome(committed=committed, num_affected_rows=self.num_affected_rows, counts=self.counts)
 

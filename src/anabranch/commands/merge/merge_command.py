@@ -92,6 +92,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
             counts=counts,
             metrics={**metrics, **watch.metrics(*_PARTS)},
             tags=rows_kept_tags(table, plan.snapshot),
+            on_new_columns=plan.rows_with_columns,
             cached=cached,
         )
 

@@ -22,9 +22,13 @@ from anabranch.commands.merge.merge_values import ClauseValues, OutputColumns, V
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, store_assignment
 from anabranch.predicates.expressions import FALSE, TRUE, Predicate, conjunction, disjunction
+from anabranch.protocol.actions import Metadata
+from anabranch.schema.paths import fold
+from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.join_conditions import JoinCondition, JoinScope, Scope
 from anabranch.spark.native.plan_reading import versions_read
+from anabranch.transactions.proposed_commit import RowsWithColumns
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +57,13 @@ class MergePlan:
         """Whether it matches the same rows when it is evaluated later with the same source."""
         conditions = (self.on, *self.matched, *self.not_matched, *self.not_matched_by_source)
         return all(condition is None or condition.repeatable for condition in conditions)
+
+    def rows_with_columns(self, metadata: Metadata) -> RowsWithColumns:
+        """What the MERGE would write if these columns were in the table: `*` stands for all of its columns."""
+        before = set(map(fold, self.snapshot.schema.names))
+        new = set(map(fold, parse_schema(metadata.schema_string, self.table.label).names)) - before
+        left_out = new & set(map(fold, self.source.columns))
+        return RowsWithColumns.OTHER if left_out else RowsWithColumns.UNKNOWN
 
     def versions_read(self) -> frozenset[int]:
         """The versions of the table that subqueries in values read."""

@@ -170,6 +170,8 @@ def _write_once(
         deleted_rows=replaced.deleted_rows,
         metrics={**metrics, **attempt.metrics()},
         tags={**write_tags(table, options, snapshot), **attempt.tags()},
+        # A query of the table itself, and a condition on it, may have other results with more columns.
+        on_new_columns=None if transaction.reads().reads_rows else target.on_new_columns,
         may_be_grouped=options.mode is SaveMode.APPEND and table.session.flag(GROUP_SETTING, default=False),
     )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from anabranch.commands.definition.clustering import check_clustering, clustering_removal
 from anabranch.commands.definition.column_usage import check_constraints_find_columns, check_types_unused
@@ -19,15 +20,17 @@ from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
 from anabranch.errors.alterations import ClusteringMismatchError
+from anabranch.errors.base import DeltaError
 from anabranch.protocol.actions import Action, Metadata
 from anabranch.protocol.iceberg_compat import compat_versions
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.enforcement import WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
+from anabranch.schema.enforcement import ColumnPlan, Fill, WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.write_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transactions.proposed_commit import OnNewColumns, RowsWithColumns
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,8 @@ class WriteTarget:
     metadata: Metadata
     actions: tuple[Action, ...] = ()
     """The new protocol, metadata and domains; none where nothing of the table itself changes."""
+    on_new_columns: OnNewColumns | None = None
+    """What would be written if another commit has added columns to the table that exists."""
 
     @property
     def properties(self) -> TableProperties:
@@ -103,15 +108,22 @@ def existing_target(
         iceberg=bool(compat_versions(snapshot.properties)),
         records_type_changes=snapshot.properties.type_widening_enabled,
     )
-    plan = plan_write(
-        data,
-        snapshot.schema,
-        rules,
-        table=table.label,
-        constraints=snapshot.properties.constraints,
-        partition_columns=snapshot.partition_columns,
-        requested_partitioning=options.partition_by,
-    )
+
+    def planned(metadata: Metadata) -> WritePlan:
+        return plan_write(
+            data,
+            parse_schema(metadata.schema_string, table.label),
+            rules,
+            table=table.label,
+            constraints=TableProperties(metadata.configuration).constraints,
+            partition_columns=metadata.partition_columns,
+            requested_partitioning=options.partition_by,
+        )
+
+    def on_new_columns(metadata: Metadata) -> RowsWithColumns:
+        return _rows_with_columns(plan, planned, metadata)
+
+    plan = planned(snapshot.metadata)
     defined = ResolvedDefinition(metadata=snapshot.metadata, protocol=snapshot.protocol)
     if plan.schema_changed:
         defined = _with_schema(table, options, snapshot, plan)
@@ -119,7 +131,33 @@ def existing_target(
         defined = _clustered(table, options, snapshot, defined)
     protocol = () if defined.protocol == snapshot.protocol else (defined.protocol,)
     metadata = () if defined.metadata is snapshot.metadata else (defined.metadata,)
-    return WriteTarget(plan=plan, metadata=defined.metadata, actions=(*protocol, *metadata, *defined.domains))
+    return WriteTarget(
+        plan=plan,
+        metadata=defined.metadata,
+        actions=(*protocol, *metadata, *defined.domains),
+        on_new_columns=on_new_columns,
+    )
+
+
+def _rows_with_columns(
+    plan: WritePlan, planned: Callable[[Metadata], WritePlan], metadata: Metadata
+) -> RowsWithColumns:
+    """Whether the data, planned again for the table with more columns, would have the same values, and no others."""
+    try:
+        again = planned(metadata)
+    except DeltaError:
+        return RowsWithColumns.UNKNOWN
+    names = {column.target.name for column in plan.columns}
+    columns = [column for column in again.columns if column.target.name in names]
+    are_null = all(column.fill is Fill.NULL for column in again.columns if column.target.name not in names)
+    same = [_values_of(column) for column in columns] == [_values_of(column) for column in plan.columns]
+    return RowsWithColumns.SAME if same and are_null and not again.schema_changed else RowsWithColumns.UNKNOWN
+
+
+def _values_of(column: ColumnPlan) -> ColumnPlan:
+    """The plan of a column without what does not matter to its values."""
+    target = StructField(column.target.name, column.target.dataType)
+    return dataclasses.replace(column, target=target)
 
 
 def _with_schema(table: TableRef, options: WriteOptions, snapshot: Snapshot, plan: WritePlan) -> ResolvedDefinition:

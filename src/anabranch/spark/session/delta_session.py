@@ -20,6 +20,8 @@ from anabranch.clock import Clock, SystemClock
 from anabranch.progress.progress_events import current
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.protocol.time_zones import TimeZone
+from anabranch.snapshot.shared_snapshots import shared_snapshots_of
+from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.spark.gateway.callback_threads import is_in_callback
 from anabranch.spark.gateway.jvm_classes import split_map
 from anabranch.spark.gateway.jvm_time_zones import session_zone
@@ -324,18 +326,21 @@ class DeltaSession:
         return split_map(jvm.anabranch.TableFields.entries(self.spark._jsparkSession.conf().getAllAsJava()))
 
     def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
+        own = self._store(root, options)
         store = ExternalFileStore(
-            self._store(root, options),
+            own,
             allowed_prefixes=lambda: self.prefixes_for(root),
             open_prefix=lambda path: self._store(path, options),
         )
         find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
+        queue = _queue_of(root, options)
         return DeltaLog(
             store,
             clock=self.clock,
             random=self.random,
             find_rows=find_rows,
-            queue=_queue_of(root, options),
+            snapshots=SnapshotCache(store, self.clock, recent=queue.recent, shared=shared_snapshots_of(own)),
+            queue=queue,
             landed=lambda version: self._note_commit(root, version),
         )
 

@@ -7,7 +7,7 @@ import io
 import os
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -58,6 +58,10 @@ class LocalStore:
     @property
     def root(self) -> str:
         return self._root
+
+    @property
+    def identity(self) -> Hashable:
+        return "local", self._root
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         absolute = self._directory(directory)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
@@ -39,6 +41,13 @@ class ObjectStoreOptions:
     """Options of the HTTP client."""
     lists_in_order: bool = True
     """Whether listings are sorted by name; S3 directory buckets do not sort them."""
+
+    @property
+    def identity(self) -> str:
+        """A hash that is equal for two clients with the same service, settings and credentials."""
+        mappings = (dict(self.config), dict(self.credentials), dict(self.client))
+        values = json.dumps((self.service, self.bucket, self.endpoint, *mappings), sort_keys=True, default=repr)
+        return hashlib.blake2b(values.encode(), digest_size=16).hexdigest()
 
     def connect(self, *, retries_max: int | None = None) -> obstore.store.ObjectStore:
         """A client; with `retries_max=0` its errors are about the only request that it sent."""

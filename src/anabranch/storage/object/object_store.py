@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -79,6 +79,10 @@ class ObjectStore:
     @property
     def root(self) -> str:
         return self._root
+
+    @property
+    def identity(self) -> Hashable:
+        return self._root, self._prefix, self._options.identity
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         prefix = self._key_of_directory(directory)

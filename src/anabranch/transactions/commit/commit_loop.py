@@ -13,7 +13,7 @@ from anabranch.transactions.commit.commit_message import commit_message
 from anabranch.transactions.commit.commit_outcome import CommitOutcome, put_until_resolved
 from anabranch.transactions.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
 from anabranch.transactions.commit.vacuumed_files import check_files_exist
-from anabranch.transactions.conflicts.conflict_advice import with_advice
+from anabranch.transactions.conflicts.conflict_advice import with_advice, with_advice_on_transaction
 from anabranch.transactions.conflicts.conflict_checks import conflicting_statement, drop_redundant_actions, rebase
 from anabranch.transactions.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transactions.conflicts.latest_state import LatestState
@@ -118,10 +118,9 @@ def _rebased(
     )
     outcome = rebase(conflict_context)
     if isinstance(outcome, Conflict):
-        statement = conflicting_statement(conflict_context)
         outcome = with_advice(outcome, conflict_context)
-        if statement is not None:
-            outcome = dataclasses.replace(outcome, advice=f"It conflicts with {statement}. {outcome.advice}")
+        if proposal.statements:
+            outcome = with_advice_on_transaction(outcome, conflicting_statement(conflict_context))
         raise outcome.as_error(table=latest.table, read_version=read.version, describe_rows=proposal.describe_rows)
     return outcome
 

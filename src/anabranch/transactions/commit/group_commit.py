@@ -21,7 +21,7 @@ from anabranch.transactions.commit.commit_context import CommitContext
 from anabranch.transactions.commit.commit_loop import Committed, NothingToCommit, commit_in_turn, commit_with_retries
 from anabranch.transactions.commit.commit_queue import Waiter
 from anabranch.transactions.conflicts.latest_state import latest_state_at
-from anabranch.transactions.proposed_commit import ProposedCommit
+from anabranch.transactions.proposed_commit import ProposedCommit, least_certain
 
 LOGGER = logging.getLogger("anabranch.commit")
 GROUPED_METRIC = "numGroupedAppends"
@@ -134,6 +134,7 @@ def _commit_group(members: Sequence[Member], context: CommitContext, *, has_wait
         read_version=oldest.version,
         actions=tuple(action for proposal in proposals for action in proposal.actions),
         metrics={**sums, GROUPED_METRIC: len(members)},
+        on_new_columns=least_certain(proposals),
     )
     read = latest_state_at(oldest, table=context.store.root)
     committed = commit_in_turn(union, read=read, context=context, has_waited=has_waited)

@@ -10,8 +10,20 @@ from anabranch.transactions.conflicts.conflict_context import Conflict, Conflict
 from anabranch.transactions.conflicts.description_rules import differences
 from anabranch.transactions.conflicts.row_conflicts import has_row_level_concurrency
 
+_NOT_AGAIN = (
+    ConflictReason.APPLICATION_ID,
+    ConflictReason.ALREADY_WRITTEN,
+    ConflictReason.TABLE_REPLACED,
+    ConflictReason.UNSUPPORTED_PROTOCOL,
+)
+"""Conflicts that another execution does not resolve."""
 _OVER_DESCRIPTIONS = (ConflictReason.SCHEMA_OR_PARTITIONING, ConflictReason.BOTH_CHANGE_METADATA)
 AGAIN = "Run the operation again, or let the session do so (spark.anabranch.conflictRetries)"
+WHOLE_TRANSACTION_AGAIN = "Run the whole transaction again"
+LET_TRANSACTION_RUN_AGAIN = (
+    'anabranch.transact(spark, "t", work) runs it again after a conflict, and so does spark.anabranch.conflictRetries '
+    "for a SQL script, BEGIN ATOMIC … END."
+)
 SAME_ROWS = f"Both operations are about the same rows, so one must read what the other has written. {AGAIN}."
 ISOLATION = (
     "The table is Serializable, which orders this operation after every append that landed first. Run it again, or "
@@ -35,6 +47,7 @@ READS_ALL = (
     "If it reads the table itself in a subquery or a source, compute that first: write a value as a literal, and rows "
     "to another table. To add rows that are missing in the table, use MERGE with WHEN NOT MATCHED THEN INSERT."
 )
+READS_ALL_IN_TRANSACTION = "Give its queries and statements conditions that select only the rows that they need."
 OTHER_FILES = (
     f"{AGAIN}, or add a condition on a partition column, or on a column whose values differ between files, which shows "
     "that the two operations are about different rows."
@@ -64,6 +77,18 @@ def with_advice(conflict: Conflict, context: ConflictContext) -> Conflict:
     return dataclasses.replace(conflict, where=where, advice=advice_on(conflict, context))
 
 
+def with_advice_on_transaction(conflict: Conflict, statement: str | None) -> Conflict:
+    """The conflict of several statements, whose advice names what runs all of them again.
+
+    `statement` is the one that has the conflict, in words; None where it is over the description of the table.
+    """
+    advice = conflict.advice if statement is None else f"It conflicts with {statement}. {conflict.advice}"
+    if conflict.reason not in _NOT_AGAIN:
+        # The session's setting runs single statements again, and scripts.
+        advice = f"{advice.strip().replace(AGAIN, WHOLE_TRANSACTION_AGAIN)} {LET_TRANSACTION_RUN_AGAIN}"
+    return dataclasses.replace(conflict, advice=advice)
+
+
 def advice_on(conflict: Conflict, context: ConflictContext) -> str:
     """What the user can do. A conflict over the description of the table has its own advice."""
     match conflict.reason:
@@ -90,6 +115,8 @@ def _on_rows(conflict: Conflict, context: ConflictContext) -> str:
     if conflict.reason is ConflictReason.ROW_LEVEL_CHANGES:
         return SAME_ROWS
     if conflict.reason is ConflictReason.WHOLE_TABLE_READ:
+        if context.ours.statements:
+            return WHOLE_TABLE + READS_ALL_IN_TRANSACTION
         replaces = context.ours.operation.parameters.get("mode") == "Overwrite"
         return WHOLE_TABLE + (REPLACES_ALL if replaces else READS_ALL)
     if not has_row_level_concurrency(context):

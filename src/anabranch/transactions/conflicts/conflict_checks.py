@@ -26,11 +26,17 @@ from anabranch.transactions.conflicts.metadata_compatibility import (
     harmful_features,
     harmful_properties,
     merged_metadata,
+    redefining_properties,
     same_schema_and_layout,
 )
 from anabranch.transactions.conflicts.rebase_report import Reconciliation
 from anabranch.transactions.conflicts.row_conflicts import has_row_level_concurrency, judge_rows, rebase_by_rows
 from anabranch.transactions.conflicts.winners import Winner
+from anabranch.transactions.conflicts.write_serializable import (
+    allows_new_columns,
+    before_new_columns,
+    new_columns_to_precede,
+)
 from anabranch.transactions.proposed_commit import ProposedCommit
 from anabranch.transactions.rows.row_ids import ROW_TRACKING_DOMAIN
 
@@ -46,6 +52,8 @@ def rebase(context: ConflictContext) -> ProposedCommit | Conflict:
     if isinstance(rebased, Conflict):
         return rebased
     merged = _metadata_of_both(context)
+    if new_columns_to_precede(context) is not None:
+        rebased = before_new_columns(rebased, context.winners)
     if merged is not None:
         actions = tuple(merged if isinstance(action, Metadata) else action for action in rebased.actions)
         rebased = dataclasses.replace(rebased, actions=actions)
@@ -190,7 +198,7 @@ def metadata_changed(context: ConflictContext) -> Conflict | None:
         reason, where = ConflictReason.BOTH_CHANGE_METADATA, None
     elif ours is not None:
         return None
-    elif not same_schema_and_layout(before, after):
+    elif not same_schema_and_layout(before, after) and not allows_new_columns(context):
         reason, where = ConflictReason.SCHEMA_OR_PARTITIONING, None
     elif harmful := harmful_properties(before.configuration, after.configuration):
         reason, where = ConflictReason.TABLE_PROPERTIES, ", ".join(harmful)
@@ -270,8 +278,8 @@ def redefines(context: ConflictContext) -> bool:
     if before is None or ours is None:
         return False
     only_edits = ours != before and ours.id == before.id and same_schema_and_layout(before, ours)
-    harmful = harmful_properties(before.configuration, ours.configuration)
-    return not only_edits or bool(harmful) or context.ours.changes_data or context.ours.reads.reads_rows
+    redefining = redefining_properties(before.configuration, ours.configuration)
+    return not only_edits or bool(redefining) or context.ours.changes_data or context.ours.reads.reads_rows
 
 
 def incompatible_files(context: ConflictContext) -> Conflict | None:

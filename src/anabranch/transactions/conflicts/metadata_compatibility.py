@@ -12,6 +12,9 @@ import msgspec
 
 from anabranch.booleans import parse_boolean
 from anabranch.protocol.actions import Metadata
+from anabranch.schema.column_mapping import MAPPING_KEYS
+from anabranch.schema.logical_types import DECLARED_TYPE
+from anabranch.transactions.property_changes import PROPERTY_CHANGES, PropertyChange
 
 ADDED_WITHOUT_HARM = frozenset(
     {
@@ -32,45 +35,12 @@ ADDED_WITHOUT_HARM = frozenset(
 """Features that demand nothing of existing data files, or only row ids and timestamps, which are set at each attempt.
 The types and column changes among them come with a new schema, which is checked separately."""
 
-TURNED_ON_WITHOUT_HARM = frozenset(
-    {"delta.enableDeletionVectors", "delta.enableInCommitTimestamps", "delta.enableRowTracking"}
-)
-"""Properties that may become true. They allow vectors but do not demand them; ids and timestamps are set at each
-attempt."""
-
-NOTED_ONCE_WITHOUT_HARM = frozenset(
-    {
-        "delta.inCommitTimestampEnablementTimestamp",
-        "delta.inCommitTimestampEnablementVersion",
-        "delta.rowTracking.materializedRowCommitVersionColumnName",
-        "delta.rowTracking.materializedRowIdColumnName",
-    }
-)
-"""Properties that may appear: those features record their enablement in them. A file without the materialized columns
-of row ids stays valid."""
-
-FREE_TO_CHANGE = frozenset(
-    {
-        "delta.autoOptimize",
-        "delta.autoOptimize.autoCompact",
-        "delta.autoOptimize.optimizeWrite",
-        "delta.checkpoint.writeStatsAsJson",
-        "delta.checkpoint.writeStatsAsStruct",
-        "delta.checkpointInterval",
-        "delta.checkpointPolicy",
-        "delta.checkpointRetentionDuration",
-        "delta.deletedFileRetentionDuration",
-        "delta.enableExpiredLogCleanup",
-        "delta.enableFullRetentionRollback",
-        "delta.logRetentionDuration",
-        "delta.parquet.compression.codec",
-        "delta.randomPrefixLength",
-        "delta.randomizeFilePrefixes",
-        "delta.sampleRetentionDuration",
-        "delta.targetFileSize",
-    }
-)
-"""Properties of log maintenance, and of files that are written later."""
+_BESIDE_WRITERS = frozenset({PropertyChange.UPKEEP, PropertyChange.FEATURE, PropertyChange.STATISTICS})
+"""Properties that change in any way without harm for a statement that writes rows at the same time."""
+_BESIDE_CLUSTERING = frozenset({PropertyChange.UPKEEP, PropertyChange.FEATURE})
+"""Those that say nothing of the columns by which a table may be clustered: these need statistics."""
+_PLAIN_KEYS = MAPPING_KEYS | {"comment", DECLARED_TYPE}
+"""The metadata of a column whose values are neither computed nor checked, apart from a length."""
 
 
 def harmful_features(before: frozenset[str], after: frozenset[str]) -> tuple[list[str], list[str]]:
@@ -101,19 +71,94 @@ def _without_comments(schema: Any) -> Any:
     return entries | ({"metadata": metadata} if "metadata" in schema else {})
 
 
+def adds_only_columns(before: Metadata, after: Metadata) -> bool:
+    """Whether `after` has all columns of `before`, in the same order, and more that old files may lack.
+
+    A new column, also in a struct, allows NULL at every depth, and the table neither computes nor checks its values.
+    """
+    return (
+        before.partition_columns == after.partition_columns
+        and before.format == after.format
+        and _adds_only_fields(
+            _without_comments(msgspec.json.decode(before.schema_string)),
+            _without_comments(msgspec.json.decode(after.schema_string)),
+        )
+    )
+
+
+def _adds_only_fields(before: Any, after: Any) -> bool:
+    """Whether one type, or one field, is the other with more fields in its structs. Keys of maps are the same."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return bool(before == after)
+    parts = {"type", "fields", "elementType", "valueType"}
+    if {key: value for key, value in before.items() if key not in parts} != {
+        key: value for key, value in after.items() if key not in parts
+    }:
+        return False
+    if "fields" not in before or "fields" not in after:
+        return all(_adds_only_fields(before.get(part), after.get(part)) for part in parts)
+    names = [field["name"] for field in before["fields"]]
+    kept = [field for field in after["fields"] if field["name"] in names]
+    new = [field for field in after["fields"] if field["name"] not in names]
+    return (
+        before.get("type") == after.get("type")
+        and names == [field["name"] for field in kept]
+        and all(map(_adds_only_fields, before["fields"], kept))
+        and all(map(_may_be_missing, new))
+    )
+
+
+def _may_be_missing(field: Mapping[str, Any]) -> bool:
+    """Whether files may lack this field, which is NULL for their rows then."""
+    return (field.get("metadata") or {}).keys() <= _PLAIN_KEYS and _allows_nulls(field)
+
+
+def _allows_nulls(part: Any) -> bool:
+    """Whether nothing in a field or type forbids NULL, or has metadata that demand something of its values."""
+    if isinstance(part, list):
+        return all(map(_allows_nulls, part))
+    if not isinstance(part, dict):
+        return True
+    flags = (part.get(name, True) for name in ("nullable", "containsNull", "valueContainsNull"))
+    plain = (part.get("metadata") or {}).keys() <= _PLAIN_KEYS
+    return plain and all(flags) and all(_allows_nulls(value) for key, value in part.items() if key != "metadata")
+
+
 def harmful_properties(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> list[str]:
     """The names of changed properties for which the change may make a concurrent commit wrong."""
+    return _changed_but(before, after, _BESIDE_WRITERS)
+
+
+def redefining_properties(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> list[str]:
+    """The names of changed properties that may matter to the columns by which another statement clusters the table."""
+    return _changed_but(before, after, _BESIDE_CLUSTERING)
+
+
+def _changed_but(
+    before: Mapping[str, str | None], after: Mapping[str, str | None], free: frozenset[PropertyChange]
+) -> list[str]:
     names = before.keys() | after.keys()
     changed = [name for name in names if before.get(name) != after.get(name)]
-    return sorted(name for name in changed if not _is_harmless(name, before.get(name), after.get(name)))
+    return sorted(name for name in changed if not _is_harmless(name, before.get(name), after.get(name), free))
 
 
-def _is_harmless(name: str, before: str | None, after: str | None) -> bool:
-    if name in TURNED_ON_WITHOUT_HARM:
-        return after is not None and parse_boolean(after) is True
-    if name in NOTED_ONCE_WITHOUT_HARM:
-        return before is None
-    return name in FREE_TO_CHANGE or not name.lower().startswith("delta.")
+def _is_harmless(name: str, before: str | None, after: str | None, free: frozenset[PropertyChange]) -> bool:
+    match _kind_of(name):
+        case PropertyChange.TURNED_ON:
+            return after is not None and parse_boolean(after) is True
+        case PropertyChange.FIRST_SET:
+            return before is None
+        case PropertyChange.INCREASED:
+            return after is not None and after.isdecimal() and int(after) >= int(before or 0)
+        case kind:
+            return kind in free
+
+
+def _kind_of(name: str) -> PropertyChange:
+    """How a change of the property affects others; that of one that Delta does not define affects none."""
+    return PROPERTY_CHANGES.get(name) or (
+        PropertyChange.CONFLICT if name.lower().startswith("delta.") else PropertyChange.UPKEEP
+    )
 
 
 # Two changes of the description that commute.
@@ -170,11 +215,7 @@ def _changes_only_upkeep(before: Metadata, after: Metadata) -> bool:
     """Whether no statement, and no other change of the description, depends on any of the changed parts."""
     names = before.configuration.keys() | after.configuration.keys()
     changed = [name for name in names if before.configuration.get(name) != after.configuration.get(name)]
-    # The checkpoint policy needs a table feature, which a concurrent statement may drop.
-    free = FREE_TO_CHANGE - {"delta.checkpointPolicy"}
-    return same_schema_and_layout(before, after) and all(
-        name in free or not name.lower().startswith("delta.") for name in changed
-    )
+    return same_schema_and_layout(before, after) and all(_kind_of(name) is PropertyChange.UPKEEP for name in changed)
 
 
 def _changed_by_one(before: Any, theirs: Any, ours: Any) -> Any:

@@ -9,6 +9,7 @@ from pyroaring import BitMap64
 
 from anabranch.protocol.actions import AddFile
 from anabranch.transactions.conflicts.conflict_context import ConflictContext
+from anabranch.transactions.conflicts.metadata_compatibility import same_schema_and_layout
 from anabranch.transactions.conflicts.traced_files import TracedFile, visible_rows
 from anabranch.transactions.read_set import RowsOfFile, Scan
 from anabranch.transactions.rows.located_rows import checked_positions
@@ -61,6 +62,11 @@ def _relocate_by_value(
 ) -> RelocatedRows | None:
     """Search for the rows by their values. The outputs may also have rows that were added later."""
     if context.find_rows is None or context.read.base is None or context.time_is_up():
+        return None
+    if context.latest.metadata is None or not same_schema_and_layout(
+        context.read.base.metadata, context.latest.metadata
+    ):
+        # Rows that are equal in the columns that ours read may differ in a column that was added since.
         return None
     relevant = [source.deleted | source.reads for source in sources]
     rows = [

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from anabranch.log.file_columns import FileMask
 from anabranch.protocol.actions import (
     Action,
     AddCDCFile,
@@ -33,6 +34,9 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.latest_state import LiveFileIndex
 from anabranch.transactions.proposed_commit import ProposedCommit
 from anabranch.transactions.read_set import FileKey, ReadSet, Scan
+
+KEY_BYTES = 256
+"""About what the key of a file takes in memory; in a mask a file takes a byte."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,19 +176,31 @@ def scan_of_base(scan: Scan, seen: Snapshot, base: Snapshot, base_files: LiveFil
     Files that the transaction itself has written are left out. So are rows that it had deleted before the scan: no
     other commit may change these, whether they were read or not.
     """
-    if seen is base:
-        return scan
     files: Any = scan.files
     if isinstance(files, np.ndarray):
-        opened = seen.files.columns("path")["path"].filter(files)
-        files = pc.is_in(base.files.columns("path")["path"], value_set=opened.combine_chunks()).to_numpy()
-    elif files is not None:
+        files = _opened_in_base(files, seen, base, base_files)
+    if seen is base:
+        return dataclasses.replace(scan, files=files)
+    if isinstance(files, frozenset):
         files = frozenset(base_files.find(path for path, _ in files))
     rows = scan.rows
     if rows is not None:
         in_base = {key[0]: key for key in base_files.find(path for path, _ in rows)}
         rows = {in_base[path]: positions for (path, _), positions in rows.items() if path in in_base}
     return dataclasses.replace(scan, files=files, rows=rows)
+
+
+def _opened_in_base(
+    opened: FileMask, seen: Snapshot, base: Snapshot, base_files: LiveFileIndex
+) -> FileMask | frozenset[FileKey]:
+    """The opened files that are in the base: keys where these take less memory, as the reads of all statements stay."""
+    paths = seen.files.columns("path")["path"].filter(opened)
+    if len(paths) * KEY_BYTES < base.files.count:
+        return frozenset(base_files.find(paths.to_pylist()))
+    if seen is base:
+        return opened
+    in_base: FileMask = pc.is_in(base.files.columns("path")["path"], value_set=paths.combine_chunks()).to_numpy()
+    return in_base
 
 
 def changes_only_marks(before: Metadata, after: Metadata) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from anabranch.protocol.actions import Action
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.multi_statement.open_transaction import TableInTransaction
+from anabranch.transactions.proposed_commit import least_certain
 from anabranch.transactions.transaction import Transaction
 
 
@@ -34,6 +35,7 @@ def commit_net_changes(
         actions,
         deleted_rows=changed.net.named_rows,
         statements=[statement.on_base for statement in changed.statements],
+        on_new_columns=least_certain(statement.proposal for statement in changed.statements),
         metrics=metrics,
         tags=tags,
     )
