@@ -45,18 +45,18 @@ package delta;
 import java.util.function.Function;
 
 public final class DefaultSource {
-  public static volatile Function door;
+  public static volatile Function function;
 
   public static String greet(String name) {
     return "hello " + name;
   }
 
   public static String greet() {
-    return greet("nobody");
+    return greet("world");
   }
 
-  public static Object ask(Object question) {
-    return door.apply(question);
+  public static Object call(Object argument) {
+    return function.apply(argument);
   }
 
   public static Class offset() {
@@ -189,11 +189,11 @@ def test_what_classes_offer(start: Callable[..., ExtensionClasses], gateway: Any
         static(classes, "delta.DefaultSource", "greet"),
     ) == (
         "hello you",
-        "hello nobody",
+        "hello world",
     )
     assert static(classes, "delta.DefaultSource", "offset").getName() == classes_of_release(gateway.jvm)["V1_OFFSET"]
-    classes.java_class("delta.DefaultSource").getField("door").set(None, Upper())
-    assert static(classes, "delta.DefaultSource", "ask", "who") == "WHO"
+    classes.java_class("delta.DefaultSource").getField("function").set(None, Upper())
+    assert static(classes, "delta.DefaultSource", "call", "text") == "TEXT"
 
 
 def test_a_cold_start_compiles_and_a_warm_one_does_not(start: Callable[..., ExtensionClasses], cache: Path) -> None:
