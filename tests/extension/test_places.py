@@ -137,6 +137,20 @@ def test_writers_say_that_they_overwrite_by_name(delta: SparkSession) -> None:
     assert ("SupportsV1OverwriteWithSaveAsTable" in interfaces) == since
 
 
+def spark_release() -> tuple[int, ...]:
+    return tuple(map(int, pyspark.__version__.split(".")[:2]))
+
+
+@pytest.mark.skipif(spark_release() < (4, 2), reason="PySpark has no AutoCDC")
+def test_pipelines_load_tables_with_row_level_operations(delta: SparkSession) -> None:
+    """AutoCDC looks at the interface; plans have a class without it."""
+    loader = delta._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    interface = loader.loadClass("org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations")
+    assert interface.isAssignableFrom(loader.loadClass("delta.RowLevelTable"))
+    assert not interface.isAssignableFrom(loader.loadClass("delta.DeltaTable"))
+    loader.loadClass("org.apache.spark.sql.pipelines.graph.DatasetManager$")
+
+
 def test_the_writer_of_rows_is_made_by_its_name(delta: SparkSession) -> None:
     """Parquet reads its name from the configuration, and Spark's own class can be extended."""
     output = delta._jvm.org.apache.parquet.hadoop.ParquetOutputFormat
@@ -188,6 +202,7 @@ TEST_OF_ROW = {
     "table functions": test_table_functions_are_in_sparks_registry,
     '`format("delta")`': test_spark_finds_the_format_by_its_name,
     "`saveAsTable` over a table": test_writers_say_that_they_overwrite_by_name,
+    "targets of AutoCDC, `delta.RowLevelTable`": test_pipelines_load_tables_with_row_level_operations,
     "ids of elements, keys and values, `delta.NumberedSupport`": test_the_writer_of_rows_is_made_by_its_name,
     "errors": test_errors_pass_the_function_that_makes_them_pythons,
     "Ctrl-C": test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched,
