@@ -198,6 +198,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   }
 
   public boolean truncateTable() {
+    if (Pipelines.refreshes(this)) return true;
     PythonCallbacks.truncateTable(org.apache.spark.sql.classic.SparkSession.active(), this);
     return true;
   }
