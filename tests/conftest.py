@@ -62,6 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 OF_ONE_PORT = (
+    "tests/auto/test_auto_pipelines.py",
     "tests/auto/test_programs.py",
     "tests/serve/test_server_in_process.py",
 )

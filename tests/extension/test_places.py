@@ -137,6 +137,39 @@ def test_writers_say_that_they_overwrite_by_name(delta: SparkSession) -> None:
     assert ("SupportsV1OverwriteWithSaveAsTable" in interfaces) == since
 
 
+def spark_release() -> tuple[int, ...]:
+    return tuple(map(int, pyspark.__version__.split(".")[:2]))
+
+
+@pytest.mark.skipif(spark_release() < (4, 2), reason="PySpark has no AutoCDC")
+def test_pipelines_load_tables_with_row_level_operations(delta: SparkSession) -> None:
+    """AutoCDC looks at the interface; plans have a class without it."""
+    loader = delta._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    interface = loader.loadClass("org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations")
+    assert interface.isAssignableFrom(loader.loadClass("anabranch.RowLevelTable"))
+    assert not interface.isAssignableFrom(loader.loadClass("delta.DeltaTable"))
+    loader.loadClass("org.apache.spark.sql.pipelines.graph.DatasetManager$")
+
+
+@pytest.mark.skipif(spark_release() < (4, 1), reason="PySpark has no pipelines")
+def test_the_definitions_of_pipelines_are_in_the_session_of_the_client(delta: SparkSession) -> None:
+    """From the server's sessions to the tables of each pipeline, by the methods that `delta.Pipelines` calls."""
+    loader = delta._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    connect, pipelines = "org.apache.spark.sql.connect", "org.apache.spark.sql.pipelines.graph"
+
+    def methods(name: str) -> set[str]:
+        return {method.getName() for method in loader.loadClass(name).getMethods()}
+
+    assert "sessionManager" in methods(f"{connect}.service.SparkConnectService$")
+    manager = loader.loadClass(f"{connect}.service.SparkConnectSessionManager")
+    assert manager.getDeclaredField("sessionStore").getType().getName() == "java.util.concurrent.ConcurrentMap"
+    assert "dataflowGraphRegistry" in methods(f"{connect}.service.SessionHolder")
+    assert "getAllDataflowGraphs" in methods(f"{connect}.pipelines.DataflowGraphRegistry")
+    assert "tables" in methods(f"{pipelines}.GraphRegistrationContext")
+    assert {"identifier", "isStreamingTable"} <= methods(f"{pipelines}.Table")
+    loader.loadClass(f"{pipelines}.BatchTableWrite")
+
+
 def test_the_writer_of_rows_is_made_by_its_name(delta: SparkSession) -> None:
     """Parquet reads its name from the configuration, and Spark's own class can be extended."""
     output = delta._jvm.org.apache.parquet.hadoop.ParquetOutputFormat
@@ -188,6 +221,10 @@ TEST_OF_ROW = {
     "table functions": test_table_functions_are_in_sparks_registry,
     '`format("delta")`': test_spark_finds_the_format_by_its_name,
     "`saveAsTable` over a table": test_writers_say_that_they_overwrite_by_name,
+    "targets of AutoCDC, `anabranch.RowLevelTable`": test_pipelines_load_tables_with_row_level_operations,
+    "refresh of a materialized view, `anabranch.Pipelines`": (
+        test_the_definitions_of_pipelines_are_in_the_session_of_the_client
+    ),
     "ids of elements, keys and values, `anabranch.NestedIdsWriteSupport`": test_the_writer_of_rows_is_made_by_its_name,
     "errors": test_errors_pass_the_function_that_makes_them_pythons,
     "Ctrl-C": test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched,

@@ -1,34 +1,27 @@
-"""Declarative pipelines of Spark, with Delta tables, on `anabranch serve`.
+"""Declarative pipelines of Spark, with Delta tables, on `anabranch serve`, whose catalog is Hive's.
 
 PySpark has pipelines from 4.1 on.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
-import pyspark
 import pytest
 
-from serve.served import Served, client, served
+from serve.pipeline_project import FIRST_RELEASE, RELEASE, Project
+from serve.served import Client, client, served
 
-FIRST_RELEASE = (4, 1)
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.long,
-    pytest.mark.skipif(
-        tuple(map(int, pyspark.__version__.split(".")[:2])) < FIRST_RELEASE, reason="PySpark has no pipelines"
-    ),
+    pytest.mark.skipif(RELEASE < FIRST_RELEASE, reason="PySpark has no pipelines"),
 ]
 
 DEFINITIONS = """
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 spark = SparkSession.active()
 
@@ -38,42 +31,91 @@ def orders():
     return spark.readStream.table("raw_orders")
 
 
+dp.create_streaming_table("all_orders", format="delta")
+
+
+@dp.append_flow(target="all_orders")
+def from_shops():
+    return spark.readStream.table("raw_orders")
+
+
+@dp.append_flow(target="all_orders")
+def from_phone():
+    return spark.readStream.table("phone_orders")
+"""
+VIEW = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+spark = SparkSession.active()
+
+
 @dp.materialized_view(format="delta")
 def totals():
-    return spark.read.table("orders").groupBy("item").agg(F.sum("pieces").alias("pieces"))
+    return spark.read.table("raw_orders").groupBy("item").agg(F.sum("pieces").alias("pieces"))
 """
+FAILING_VIEW = VIEW.replace(
+    'F.sum("pieces")', "F.sum(F.when(F.col('pieces') > 0, F.raise_error(F.lit('no')).cast('int')).otherwise(0))"
+)
 SQL = "CREATE MATERIALIZED VIEW most_wanted USING delta AS SELECT item FROM totals WHERE pieces >= 4;"
+TABLES = {"orders", "all_orders", "totals", "most_wanted"}
 
 
-def run(project: Path, server: Served) -> None:
-    environment = {**os.environ, "SPARK_REMOTE": server.connect_url}
-    command = [sys.executable, "-m", "pyspark.pipelines.cli", "run", "--spec", str(project / "spark-pipeline.yml")]
-    outcome = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=300, cwd=project
-    )
-    assert outcome.returncode == 0, outcome.stdout[-4000:] + outcome.stderr[-4000:]
+def operations(by: Client, table: str) -> list[str]:
+    """The operations of a table's history, oldest first."""
+    return [str(row[4]) for row in sorted(by.rows(f"DESCRIBE HISTORY {table}"))]
 
 
-def test_a_pipeline_of_streaming_tables_and_materialized_views(tmp_path: Path) -> None:
-    """A second run reads the new rows alone into the streaming table, and computes the views again."""
-    project = tmp_path / "shop"
-    (project / "definitions").mkdir(parents=True)
-    (project / "definitions" / "shop.py").write_text(DEFINITIONS)
-    (project / "definitions" / "wanted.sql").write_text(SQL)
-    libraries = [{"glob": {"include": "definitions/**"}}]
-    # JSON is YAML too.
-    spec = {"name": "shop", "storage": (tmp_path / "storage").as_uri(), "libraries": libraries}
-    (project / "spark-pipeline.yml").write_text(json.dumps(spec))
+def totals(by: Client, version: str = "") -> list[tuple[Any, ...]]:
+    return by.rows(f"SELECT item, pieces FROM totals{version} ORDER BY item")
+
+
+def create_sources(by: Client) -> None:
+    for table in ("raw_orders", "phone_orders"):
+        by.run(f"CREATE TABLE {table} (id BIGINT, item STRING, pieces INT) USING delta")
+    by.run("INSERT INTO raw_orders VALUES (1, 'tea', 3), (2, 'jam', 1)")
+    by.run("INSERT INTO phone_orders VALUES (10, 'tea', 1)")
+
+
+def test_streaming_tables_append_flows_and_materialized_views(tmp_path: Path) -> None:
+    """A dry run makes nothing. A second run reads the new rows alone into streaming tables, and computes the views again."""
+    project = Project(tmp_path / "shop")
+    project.define(shop=DEFINITIONS, view=VIEW, wanted_sql=SQL)
     with served(tmp_path / "warehouse") as server, client(server, "connect") as by:
-        by.run("CREATE TABLE raw_orders (id BIGINT, item STRING, pieces INT) USING delta")
-        by.run("INSERT INTO raw_orders VALUES (1, 'tea', 3), (2, 'jam', 1)")
-        run(project, server)
-        assert by.rows("SELECT item, pieces FROM totals ORDER BY item") == [("jam", 1), ("tea", 3)]
+        create_sources(by)
+        project.run("dry-run", SPARK_REMOTE=server.connect_url)
+        assert not TABLES & {row[1] for row in by.rows("SHOW TABLES")}
+
+        project.run(SPARK_REMOTE=server.connect_url)
+        assert totals(by) == [("jam", 1), ("tea", 3)]
 
         by.run("INSERT INTO raw_orders VALUES (3, 'tea', 2)")
-        run(project, server)
-        assert by.rows("SELECT item, pieces FROM totals ORDER BY item") == [("jam", 1), ("tea", 5)]
+        project.run(SPARK_REMOTE=server.connect_url)
+        assert totals(by) == [("jam", 1), ("tea", 5)]
         assert by.rows("SELECT item FROM most_wanted") == [("tea",)]
-        history = by.rows("DESCRIBE HISTORY orders")
-        assert [row[4] for row in history].count("STREAMING UPDATE") == 2
-        assert {by.rows(f"DESCRIBE DETAIL {name}")[0][0] for name in ("orders", "totals", "most_wanted")} == {"delta"}
+        assert by.rows("SELECT id FROM all_orders ORDER BY id") == [(1,), (2,), (3,), (10,)]
+        assert operations(by, "orders").count("STREAMING UPDATE") == 2
+        assert {by.rows(f"DESCRIBE DETAIL {name}")[0][0] for name in TABLES} == {"delta"}
+
+
+def test_a_view_is_refreshed_by_one_commit(tmp_path: Path) -> None:
+    """A failed flow leaves the rows of the last refresh. A streaming table that is made again is truncated first."""
+    project = Project(tmp_path / "shop")
+    project.define(shop=DEFINITIONS, view=VIEW)
+    with served(tmp_path / "warehouse") as server, client(server, "connect") as by:
+        create_sources(by)
+        project.run(SPARK_REMOTE=server.connect_url)
+        by.run("INSERT INTO raw_orders VALUES (3, 'tea', 2)")
+
+        project.define(view=FAILING_VIEW)
+        failed = project.attempt("run", environment={"SPARK_REMOTE": server.connect_url})
+        assert failed.returncode != 0
+        assert totals(by) == [("jam", 1), ("tea", 3)]
+
+        project.define(view=VIEW)
+        project.run("--full-refresh-all", SPARK_REMOTE=server.connect_url)
+        assert totals(by) == [("jam", 1), ("tea", 5)]
+        assert operations(by, "totals") == ["CREATE TABLE", "WRITE", "WRITE"]
+        assert by.rows("SELECT id FROM all_orders ORDER BY id") == [(1,), (2,), (3,), (10,)]
+        assert "TRUNCATE" in operations(by, "all_orders")

@@ -70,7 +70,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     this.catalogTable = catalogTable;
   }
 
-  private DeltaTable(DeltaTable table, String[] clusteringColumns, Map options) {
+  DeltaTable(DeltaTable table, String[] clusteringColumns, Map options) {
     this.name = table.name;
     this.path = table.path;
     this.schema = table.schema;
@@ -198,6 +198,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   }
 
   public boolean truncateTable() {
+    if (Pipelines.refreshes(this)) return true;
     PythonCallbacks.truncateTable(org.apache.spark.sql.classic.SparkSession.active(), this);
     return true;
   }

@@ -3,6 +3,7 @@ package delta;
 import anabranch.DeltaChangelog;
 import anabranch.DeltaTable;
 import anabranch.FolderCatalog;
+import anabranch.Pipelines;
 import anabranch.PythonCallbacks;
 import anabranch.PythonEndpoint;
 import anabranch.StagedSparkTable;
@@ -126,7 +127,8 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   }
 
   public Table loadTable(Identifier ident) throws NoSuchTableException {
-    return tableAt(ident, null, null);
+    Class caller = StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE).getCallerClass();
+    return Pipelines.loaded(tableAt(ident, null, null), caller);
   }
 
   public Table loadTable(Identifier ident, String version) throws NoSuchTableException {

@@ -75,7 +75,7 @@ public class ResolveDeltaTables extends org.apache.spark.sql.catalyst.rules.Rule
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
-      return isDefinedAt(node) ? rule.command((LogicalPlan) node) : otherwise.apply(node);
+      return isDefinedAt(node) ? rule.command(Pipelines.refreshing((LogicalPlan) node)) : otherwise.apply(node);
     }
   }
 

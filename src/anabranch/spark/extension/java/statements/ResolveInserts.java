@@ -260,7 +260,7 @@ public class ResolveInserts extends org.apache.spark.sql.catalyst.rules.Rule {
     }
 
     /** An overwrite from its first arguments. The others, whose number differs by version, are false. */
-    private static LogicalPlan made(String how, Object[] first) {
+    static LogicalPlan made(String how, Object[] first) {
       Object companion = OverwriteByExpression$.MODULE$;
       Method[] methods = companion.getClass().getMethods();
       for (int i = 0; i < methods.length; i++) {
