@@ -19,7 +19,13 @@ from anabranch.transactions.conflicts.conflict_context import Conflict, Conflict
 from anabranch.transactions.conflicts.file_conflicts import NARROW_CONDITION, partition_hint, partition_or_file
 from anabranch.transactions.conflicts.rebase_report import select_example_rows
 from anabranch.transactions.conflicts.relocate_rows import relocate_rows
-from anabranch.transactions.conflicts.traced_files import NewRows, TracedFile, trace_file, trace_moved_rows
+from anabranch.transactions.conflicts.traced_files import (
+    NewRows,
+    TracedFile,
+    load_vectors_of_winners,
+    trace_file,
+    trace_moved_rows,
+)
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.conflicts.write_serializable import only_moves_rows
 from anabranch.transactions.read_set import FileKey, RowsOfFile
@@ -135,6 +141,7 @@ class _RowTracer:
         self._rows_as_read = {key[0]: row for key, row in context.read.base_files.find(paths).items()}
         self._as_read = context.read.base_files.adds(self._rows_as_read)
         self._added: dict[FileKey, AddFile] = {}
+        load_vectors_of_winners(context, self._as_read, self._rows_as_read)
 
     def traced(self) -> TracedRows:
         return TracedRows(

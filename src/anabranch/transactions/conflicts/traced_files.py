@@ -78,8 +78,7 @@ def trace_file(context: ConflictContext, add: AddFile, row: int) -> TracedFile:
     """A file of our snapshot, at `row` of its file table, with its rows that ours read or deletes."""
     key = add.key
     ours = context.ours
-    # The log need not have the row count, but ours has counted the rows of files in which it hides rows.
-    add = with_row_count(add, ours.removed_files[key]) if key in ours.removed_files else add
+    add = as_read_by_ours(context, add)
     deletes_all = key in ours.deleted_rows and ours.deleted_rows[key] is None
     scans = dict(enumerate(ours.reads.scans))
     unresolved = {number for number, scan in scans.items() if scan.rows is None and scan_reads_file(scan, key, row)}
@@ -93,6 +92,45 @@ def trace_file(context: ConflictContext, add: AddFile, row: int) -> TracedFile:
         deletes_uncounted_rows=deletes_all and all_rows is None,
         read=read if all_rows is None else read | dict.fromkeys(not_repeatable, all_rows),
         unresolved_scans=frozenset(unresolved if all_rows is None else unresolved - not_repeatable),
+    )
+
+
+def as_read_by_ours(context: ConflictContext, add: AddFile) -> AddFile:
+    """A file of our snapshot with its row count, which the log need not have: ours has counted where it hides rows."""
+    removed = context.ours.removed_files.get(add.key)
+    return add if removed is None else with_row_count(add, removed)
+
+
+def load_vectors_of_winners(
+    context: ConflictContext, as_read: Mapping[str, AddFile], rows_as_read: Mapping[str, int]
+) -> None:
+    """Read the vectors of all winners' versions of files that ours has read, in one pass.
+
+    Read winner by winner, each is a request that waits for the one before. Vectors that tracing does not need are not
+    read. `as_read` are files of our snapshot that winners changed, and `rows_as_read` their rows in its file table.
+    """
+    if len(context.winners) < 2:
+        return
+    versions = {path: [as_read_by_ours(context, add)] for path, add in as_read.items()}
+    for winner in context.winners:
+        for add in winner.adds:
+            if add.path in versions:
+                versions[add.path].append(with_row_count(add, versions[add.path][-1]))
+    needed: list[AddFile] = []
+    for path, (first, *later) in versions.items():
+        # The first vector of a file whose rows do not matter to ours is not read.
+        if later and (
+            len(later) > 1 or first.deletion_vector is not None or _is_relevant(context, first.key, rows_as_read[path])
+        ):
+            needed += [first, *later]
+    context.vectors.hidden(needed)
+
+
+def _is_relevant(context: ConflictContext, key: FileKey, row: int) -> bool:
+    """Whether ours deletes or may have read rows of this file of our snapshot."""
+    ours = context.ours
+    return key in ours.deleted_rows or any(
+        scan_reads_file(scan, key, row) if scan.rows is None else key in scan.rows for scan in ours.reads.scans
     )
 
 
