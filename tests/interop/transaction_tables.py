@@ -52,7 +52,7 @@ GROUPS = (
     ),
 )
 """The statements of each version. A group of several is a transaction."""
-OPERATIONS = ("CREATE TABLE", *("TRANSACTION" if len(group) > 1 else group[0].split()[0] for group in GROUPS))
+OPERATIONS = ("CREATE TABLE", "WRITE", "TRANSACTION", "TRANSACTION", "OPTIMIZE", "TRANSACTION")
 COLUMNS = ("id", "v", "part")
 
 
