@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from anabranch.errors.commits import TransactionStateError
 from anabranch.schema.paths import quote
 from anabranch.spark.session.table_identifiers import is_absolute_path
 from anabranch.transactions.statement_retry import execute_with_retries
 
+LOGGER = logging.getLogger("anabranch.commit")
 T = TypeVar("T")
 
 
 class TableTransaction:
     """A transaction of a session, from `transaction(spark, "t")` to the end of its `with` block.
 
-    At the end of the block it is committed, and rolled back where the block raises an exception. `version` is the
-    version of the commit: None before it, and where nothing was changed.
+    At the end of the block it is committed, and rolled back where the block raises an exception. Where the block has
+    ended it, by `commit`, `rollback` or in SQL, the end of the block does nothing, as with sqlite3 and SQLAlchemy: a
+    program that sees an error after a commit repeats what is in the table. `version` is the version of the commit:
+    None before it, where nothing was changed, and after a COMMIT in SQL, which returns it.
     """
 
     def __init__(self, spark: SparkSession, table: str | None = None) -> None:
@@ -68,10 +74,19 @@ class TableTransaction:
     ) -> None:
         if not self._is_open:
             return
-        if kind is None:
-            self.commit()
-        else:
-            self.rollback()
+        try:
+            if kind is None:
+                self.commit()
+            else:
+                self.rollback()
+        except Exception as failure:
+            # COMMIT or ROLLBACK in SQL has ended it. For a session that was lost the server has another error.
+            if isinstance(failure, PySparkException) and failure.getCondition() == TransactionStateError.condition:
+                return
+            if kind is None:
+                raise
+            # The exception of the block is the one to raise. A session that has ended has rolled back by itself.
+            LOGGER.warning("A transaction was not rolled back", exc_info=True)
 
 
 def transaction(spark: SparkSession, table: str | None = None) -> TableTransaction:
@@ -79,7 +94,9 @@ def transaction(spark: SparkSession, table: str | None = None) -> TableTransacti
 
     `table` is a name, delta.`path`, or a path; without it the first table that a statement changes. Every statement
     and query of the session in the block sees the table as it was at the beginning, with the changes of the block;
-    other sessions see all of them after the block, or nothing. See the how-to on transactions.
+    other sessions see all of them after the block, or nothing. What another session does in the block is not part of
+    it. A block that has committed or rolled back, by the result's methods or in SQL, may go on: the end of the block
+    does nothing then, and each later statement is a commit of its own. See the how-to on transactions.
     """
     return TableTransaction(spark, table)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from serve.served import Served, client, has_begun, served, start_server, until
+from serve.served import ConnectClient, JdbcClient, Served, client, has_begun, served, start_server, until
 
 pytest.importorskip("grpc")
 pytest.importorskip("pyhive")
@@ -49,7 +49,7 @@ def test_killed_started_again_and_stopped(tmp_path: Path) -> None:
             assert len(rows) == len(set(rows))
             assert set(acknowledged) <= set(rows)
             assert len(rows) <= len(acknowledged) + WRITERS
-            assert by.rows("SELECT count(*) FROM by_jdbc") == [(1,)]
+            assert by.rows("SELECT id FROM by_jdbc") == [(1,)]
             by.rows("UPDATE written SET v = 'after' WHERE id = 0")
         second_server_is_refused(warehouse)
         stopped_while_a_statement_runs(server)
@@ -63,6 +63,10 @@ def killed_while_clients_write(warehouse: Path) -> list[int]:
             by.rows("CREATE TABLE written (id BIGINT, v STRING) USING delta")
         with client(server, "jdbc") as by:
             by.rows("CREATE TABLE by_jdbc USING delta AS SELECT 1 AS id")
+        # Their transactions are open when the server is killed.
+        for by in (ConnectClient(server), JdbcClient(server)):
+            by.run("BEGIN TRANSACTION")
+            by.run("INSERT INTO by_jdbc VALUES (2)")
         acknowledged: list[int] = []
         with ThreadPoolExecutor(WRITERS) as pool:
             for number in range(WRITERS):

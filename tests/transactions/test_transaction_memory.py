@@ -1,4 +1,4 @@
-"""What an open transaction keeps in memory: as much as its statements read and change, whatever the size of the table."""
+"""What an open transaction keeps in memory: as much as its statements read and change, also of a large table."""
 
 from __future__ import annotations
 

@@ -29,11 +29,14 @@ class ClientSessions:
         self._open_sessions = open_sessions
         self._seen: set[str] = set()
         self._ended: set[str] = set()
+        self._begun: set[str] = set()
+        """Sessions of clients that have begun a transaction since the last poll."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="anabranch-client-sessions", daemon=True)
 
     def begin(self) -> None:
         SESSION_RULES.kept_max = KEPT_MAX
+        SESSION_RULES.transaction_begun = self._note_transaction
         self._thread.start()
 
     def end(self) -> None:
@@ -41,18 +44,30 @@ class ClientSessions:
         self._stopping.set()
         self._thread.join()
         SESSION_RULES.kept_max = SESSIONS_KEPT_MAX
-        DeltaSession.release(self._seen | self._ended)
+        SESSION_RULES.transaction_begun = None
+        DeltaSession.release(self._seen | self._ended | self._begun)
 
     def poll(self) -> None:
         """Release what is kept for sessions that ended since the last poll."""
+        # Taken before the sessions are listed: a session that begins a transaction after that is no ended one.
+        begun = set(self._begun)
         open_now = self._open_sessions()
         # A short session can begin and end between two polls. A stream's session is in use without ever being open.
-        ended = (self._seen | DeltaSession.unused(_UNUSED_SECONDS)) - open_now
+        ended = (self._seen | begun | DeltaSession.unused(_UNUSED_SECONDS)) - open_now
         # Those of the last poll once more: a statement may have ended after its session.
         if DeltaSession.release(ended | self._ended):
             # The session and what is kept for it refer to each other.
             gc.collect()
         self._seen, self._ended = open_now, ended
+        self._begun -= begun
+
+    def _note_transaction(self, key: str) -> None:
+        """Note the session of a client, which may end before the next poll; not one of the program that serves."""
+        try:
+            if key in self._open_sessions():
+                self._begun.add(key)
+        except (Py4JError, OSError):
+            logger.debug("The open sessions of clients cannot be listed", exc_info=True)
 
     def _watch(self) -> None:
         duration = 0.0

@@ -96,6 +96,8 @@ class SessionRules:
     """Returns the name with which the client of a session logged in; None without a login."""
     kept_max: int = SESSIONS_KEPT_MAX
     """A driver that serves clients keeps more sessions, and releases them when they end."""
+    transaction_begun: Callable[[str], None] | None = None
+    """Called with the identity of each session that begins a transaction of several statements."""
 
 
 SESSION_RULES: Final = SessionRules()
@@ -173,6 +175,8 @@ class DeltaSession:
             with _lock:
                 _in_transaction[key] = self
         self._transaction = transaction
+        if transaction is not None and SESSION_RULES.transaction_begun is not None:
+            SESSION_RULES.transaction_begun(key)
 
     def _roll_back(self) -> None:
         """End the transaction of a session that has ended."""
