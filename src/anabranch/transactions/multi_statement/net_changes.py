@@ -7,11 +7,9 @@ deleted by any of the statements is deleted by the transaction.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any, Self
 
-import msgspec
 import numpy as np
 import pyarrow.compute as pc
 from pyroaring import BitMap64
@@ -26,8 +24,6 @@ from anabranch.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK
-from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.reconciliation import FileReconciler
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.latest_state import LiveFileIndex
@@ -185,16 +181,3 @@ def scan_of_base(scan: Scan, seen: Snapshot, base: Snapshot, base_files: LiveFil
         in_base = {key[0]: key for key in base_files.find(path for path, _ in rows)}
         rows = {in_base[path]: positions for (path, _), positions in rows.items() if path in in_base}
     return dataclasses.replace(scan, files=files, rows=rows)
-
-
-def changes_only_marks(before: Metadata, after: Metadata) -> bool:
-    """Whether the metadata differ in nothing but the high-water marks of identity columns."""
-    return _without_marks(before) == _without_marks(after)
-
-
-def _without_marks(metadata: Metadata) -> Metadata:
-    # Read and written by us, since other engines order the same fields otherwise.
-    schema: Any = json.loads(schema_string(parse_schema(metadata.schema_string, metadata.name or metadata.id)))
-    for field in schema["fields"]:
-        field["metadata"].pop(IDENTITY_HIGH_WATER_MARK, None)
-    return msgspec.structs.replace(metadata, schema_string=json.dumps(schema))
