@@ -85,6 +85,8 @@ class Running:
         if self.bins:
             return self.transaction.commit_bins(self.actions, self.bins)
         edited = self.statement.edited if isinstance(self.statement, Alter) else None
+        if isinstance(self.statement, InsertGenerated):
+            edited = frozenset()
         return self.transaction.commit(
             self.actions,
             deleted_rows=self.deleted_rows,

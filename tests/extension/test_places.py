@@ -147,13 +147,13 @@ def test_pipelines_load_tables_with_row_level_operations(delta: SparkSession) ->
     loader = delta._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     interface = loader.loadClass("org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations")
     assert interface.isAssignableFrom(loader.loadClass("anabranch.RowLevelTable"))
-    assert not interface.isAssignableFrom(loader.loadClass("delta.DeltaTable"))
+    assert not interface.isAssignableFrom(loader.loadClass("anabranch.DeltaTable"))
     loader.loadClass("org.apache.spark.sql.pipelines.graph.DatasetManager$")
 
 
 @pytest.mark.skipif(spark_release() < (4, 1), reason="PySpark has no pipelines")
 def test_the_definitions_of_pipelines_are_in_the_session_of_the_client(delta: SparkSession) -> None:
-    """From the server's sessions to the tables of each pipeline, by the methods that `delta.Pipelines` calls."""
+    """From the server's sessions to the tables of each pipeline, by the methods that `anabranch.Pipelines` calls."""
     loader = delta._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     connect, pipelines = "org.apache.spark.sql.connect", "org.apache.spark.sql.pipelines.graph"
 

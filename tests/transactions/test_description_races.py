@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -588,16 +590,122 @@ def test_legacy_protocol_written_out_is_the_same() -> None:
     assert ours.commit([add("a")]).version == 2
 
 
-def with_identity() -> Metadata:
-    schema = StructType([StructField("id", LongType(), False, {"delta.identity.start": 1, "delta.identity.step": 1})])
-    return metadata(schema)
+def with_identity(mark: int | None = None, *, comment: str = "", more: Sequence[StructField] = ()) -> Metadata:
+    facts: dict[str, Any] = {
+        "delta.identity.start": 1,
+        "delta.identity.step": 1,
+        "delta.identity.allowExplicitInsert": True,
+    }
+    facts |= {} if mark is None else {"delta.identity.highWaterMark": mark}
+    facts |= {"comment": comment} if comment else {}
+    return metadata(StructType([StructField("id", LongType(), False, facts), *more]))
 
 
-def test_identity_columns() -> None:
-    """Covers race 79."""
-    first = created(protocol=features(*BASE, "identityColumns"), described=with_identity())
+NUMBERING = features(*BASE, "identityColumns")
+
+
+def mark_in(described: Metadata) -> int | None:
+    (mark,) = (field["metadata"].get("delta.identity.highWaterMark") for field in fields_of(described)[:1])
+    return mark
+
+
+def fields_of(described: Metadata) -> list[dict[str, Any]]:
+    fields: list[dict[str, Any]] = json.loads(described.schema_string)["fields"]
+    return fields
+
+
+@pytest.mark.parametrize("edited", [frozenset(), None])
+@pytest.mark.parametrize("theirs", [5, 9])
+def test_two_writers_that_generate_values_of_an_identity_column(theirs: int, edited: frozenset[str] | None) -> None:
+    """Covers race 79: as many values by both, too, though then the metadata of both are equal."""
+    first = created(protocol=NUMBERING, described=with_identity(3))
     ours = first.begin()
-    rival_of(first).append(add("w"))
-    with pytest.raises(MetadataChangedException, match="take turns") as raised:
-        ours.commit([add("a")])
-    assert raised.value.reason is ConflictReason.IDENTITY_COLUMNS
+    rival_of(first).commit([add("w"), with_identity(theirs)])
+    with pytest.raises(MetadataChangedException) as raised:
+        ours.commit([add("a"), with_identity(5)], edited_properties=edited)
+    replaces = edited is None and theirs != 5
+    assert (raised.value.reason is ConflictReason.IDENTITY_COLUMNS) is not replaces
+
+
+def test_writers_of_which_one_generates_values() -> None:
+    """Covers race 79: DELETE, UPDATE and rows with values of their own are committed beside it, in either order."""
+    file = add("f", ids=(0, 9))
+    for generates_first in (True, False):
+        first = created(file, protocol=NUMBERING, described=with_identity(3))
+        generates, appends, deletes = first.begin(), first.begin(), first.read(id_is(3), file)
+        others = [lambda: appends.commit([add("w")]), lambda: deletes.commit([remove(file), add("b")])]  # noqa: B023
+        generating = [lambda: generates.commit([add("a"), with_identity(5)], edited_properties=frozenset())]  # noqa: B023
+        for commit in [*generating, *others] if generates_first else [*others, *generating]:
+            commit()
+        assert first.table.snapshots.latest().metadata == with_identity(5) or not generates_first
+        assert mark_in(first.table.snapshots.latest().metadata) == 5
+        assert lint(first.store) == []
+
+
+MORE_COLUMNS = [StructField("more", LongType())]
+
+
+@pytest.mark.parametrize("generates_first", [True, False])
+@pytest.mark.parametrize(
+    "described",
+    [
+        with_properties(with_identity(3), checkpointInterval="20"),
+        with_identity(3, more=MORE_COLUMNS),
+        with_identity(3, comment="number"),
+    ],
+    ids=["a property", "a column", "a comment"],
+)
+def test_generated_values_beside_changes_of_the_description(generates_first: bool, described: Metadata) -> None:
+    """Both changes are in the table."""
+    first = created(protocol=NUMBERING, described=with_identity(3))
+    generates, alters = first.begin(), first.begin("ALTER TABLE")
+    generating = lambda: generates.commit(  # noqa: E731
+        [add("a"), with_identity(5)],
+        edited_properties=frozenset(),
+        on_new_columns=lambda described: RowsWithColumns.SAME,
+    )
+    altering = lambda: alters.commit([described], edited_properties=frozenset())  # noqa: E731
+    for commit in (generating, altering) if generates_first else (altering, generating):
+        commit()
+    latest = first.table.snapshots.latest().metadata
+    assert mark_in(latest) == 5
+    assert latest.configuration == described.configuration
+    assert [field["name"] for field in fields_of(latest)] == [field["name"] for field in fields_of(described)]
+    assert fields_of(latest)[0]["metadata"].get("comment") == fields_of(described)[0]["metadata"].get("comment")
+    assert lint(first.store) == []
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        metadata(StructType([StructField("renamed", LongType(), False, {"delta.identity.step": 1})])),
+        with_identity(4),
+        with_properties(with_identity(3), appendOnly="true"),
+    ],
+    ids=["a renamed column", "SYNC IDENTITY", "a property that matters"],
+)
+@pytest.mark.parametrize("generates_first", [True, False])
+def test_changes_that_a_writer_of_generated_values_must_know(described: Metadata, generates_first: bool) -> None:
+    first = created(protocol=NUMBERING, described=with_identity(3))
+    generates, alters = first.begin(), first.begin("ALTER TABLE")
+    generating = lambda: generates.commit([add("a"), with_identity(5)], edited_properties=frozenset())  # noqa: E731
+    altering = lambda: alters.commit([described], edited_properties=frozenset())  # noqa: E731
+    if generates_first and described.configuration:
+        generating()
+        altering()
+        return
+    one, other = (generating, altering) if generates_first else (altering, generating)
+    one()
+    with pytest.raises(MetadataChangedException):
+        other()
+
+
+@pytest.mark.parametrize("mark", [1, 5])
+def test_a_table_that_is_replaced_by_one_with_other_numbers(mark: int) -> None:
+    """REPLACE is no writer that only generates values, also where only the mark is another than it was."""
+    first = created(protocol=NUMBERING, described=with_identity(3))
+    ours = first.begin("REPLACE TABLE")
+    rival_of(first).commit([with_properties(with_identity(3), checkpointInterval="20")])
+    with pytest.raises(MetadataChangedException) as raised:
+        ours.commit([with_identity(mark), add("a")])
+    assert raised.value.reason is ConflictReason.BOTH_CHANGE_METADATA

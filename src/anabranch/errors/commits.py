@@ -195,7 +195,7 @@ class ConflictReason(enum.StrEnum):
     TABLE_REPLACED = "TABLE_REPLACED"
     """The table was replaced by another one, or dropped."""
     IDENTITY_COLUMNS = "IDENTITY_COLUMNS"
-    """Tables with identity columns allow no concurrent writes."""
+    """Both have generated the same values of an identity column."""
     METADATA_DOMAIN = "METADATA_DOMAIN"
     """Both change one metadata domain, such as the clustering columns."""
     APPLICATION_ID = "APPLICATION_ID"

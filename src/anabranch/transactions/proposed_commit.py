@@ -131,8 +131,8 @@ class ProposedCommit:
     commit does a certain thing, such as using the feature that it drops."""
     edited_properties: frozenset[str] | None = None
     """For a statement that edits single parts of the metadata it read, and would edit them the same way on another
-    version: the properties that it sets, and `comment` where it sets the table's. None for a statement that replaces
-    the whole description, as REPLACE and RESTORE do."""
+    version: the properties that it sets, and `comment` where it sets the table's. Empty for a write that moves marks of
+    identity columns. None for a statement that replaces the whole description, as REPLACE and RESTORE do."""
 
     on_new_columns: OnNewColumns | None = None
     """What it would write if winners have only added columns; None where that is not known."""

@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from anabranch.protocol.actions import AddFile, Metadata
+from anabranch.protocol.actions import Action, AddFile, Metadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.computed_columns import identity_columns, with_high_water_mark
 from anabranch.schema.serialization import parse_schema, schema_string
+from anabranch.snapshot.snapshot import Snapshot
 
 
 def with_moved_marks(
@@ -37,6 +38,15 @@ def with_moved_marks(
             marks[name] = identity.mark_after(max(extremes) if identity.step > 0 else min(extremes))
     changed = with_high_water_mark(schema, marks)
     return metadata if changed == schema else msgspec.structs.replace(metadata, schema_string=schema_string(changed))
+
+
+def marks_alone(snapshot: Snapshot | None, target: Metadata, actions: Iterable[Action]) -> frozenset[str] | None:
+    """`edited_properties` of a commit whose metadata have only moved marks; None for any other.
+
+    `target` is the metadata without the new marks.
+    """
+    moves = any(isinstance(action, Metadata) for action in actions)
+    return frozenset() if moves and snapshot is not None and target == snapshot.metadata else None
 
 
 def _extremes(files: tuple[AddFile, ...], column: str) -> Iterator[int]:

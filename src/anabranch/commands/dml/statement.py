@@ -73,6 +73,7 @@ class Prepared:
         counts: Mapping[str, int] | None = None,
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
+        edited_properties: frozenset[str] | None = None,
         on_new_columns: OnNewColumns | None = None,
         cached: Sequence[CachedRows] = (),
     ) -> None:
@@ -83,6 +84,7 @@ class Prepared:
         self.counts = dict(counts or {})
         self.metrics = dict(metrics or {})
         self.tags = dict(tags or {})
+        self.edited_properties = edited_properties
         self.on_new_columns = on_new_columns
         self._cached = tuple(cached)
 
@@ -113,6 +115,7 @@ class Prepared:
                 deleted_rows=self.deleted_rows,
                 metrics={**self.metrics, **attempt.metrics()},
                 tags={**self.tags, **attempt.tags()},
+                edited_properties=self.edited_properties,
                 on_new_columns=self.on_new_columns,
             )
         return Outcome(committed=committed, num_affected_rows=self.num_affected_rows, counts=self.counts)

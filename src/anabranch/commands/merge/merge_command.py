@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.data_files import rows_kept_tags
+from anabranch.commands.dml.identity_high_water import marks_alone
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.statement import (
     Outcome,
@@ -92,6 +93,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
             counts=counts,
             metrics={**metrics, **watch.metrics(*_PARTS)},
             tags=rows_kept_tags(table, plan.snapshot),
+            edited_properties=marks_alone(plan.snapshot, plan.target.metadata, merged.table_actions),
             on_new_columns=plan.rows_with_columns,
             cached=cached,
         )

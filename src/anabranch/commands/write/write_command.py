@@ -9,7 +9,7 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from anabranch.commands.catalog_registration import register, register_if_changed
-from anabranch.commands.dml.identity_high_water import with_moved_marks
+from anabranch.commands.dml.identity_high_water import marks_alone, with_moved_marks
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import run_with_conflict_retries
@@ -165,11 +165,13 @@ def _write_once(
     metrics = write_metrics(written, replaced)
     if api is WriteApi.STREAM:
         metrics = stream_metrics(metrics)
+    actions = _actions(table, target, options, written, replaced)
     return transaction.commit(
-        _actions(table, target, options, written, replaced),
+        actions,
         deleted_rows=replaced.deleted_rows,
         metrics={**metrics, **attempt.metrics()},
         tags={**write_tags(table, options, snapshot), **attempt.tags()},
+        edited_properties=marks_alone(snapshot, target.metadata, actions),
         # A query of the table itself, and a condition on it, may have other results with more columns.
         on_new_columns=None if transaction.reads().reads_rows else target.on_new_columns,
         may_be_grouped=options.mode is SaveMode.APPEND and table.session.flag(GROUP_SETTING, default=False),

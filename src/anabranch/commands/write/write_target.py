@@ -121,7 +121,7 @@ def existing_target(
         )
 
     def on_new_columns(metadata: Metadata) -> RowsWithColumns:
-        return _rows_with_columns(plan, planned, metadata)
+        return rows_with_columns(plan, planned, metadata)
 
     plan = planned(snapshot.metadata)
     defined = ResolvedDefinition(metadata=snapshot.metadata, protocol=snapshot.protocol)
@@ -139,9 +139,7 @@ def existing_target(
     )
 
 
-def _rows_with_columns(
-    plan: WritePlan, planned: Callable[[Metadata], WritePlan], metadata: Metadata
-) -> RowsWithColumns:
+def rows_with_columns(plan: WritePlan, planned: Callable[[Metadata], WritePlan], metadata: Metadata) -> RowsWithColumns:
     """Whether the data, planned again for the table with more columns, would have the same values, and no others."""
     try:
         again = planned(metadata)

@@ -15,7 +15,6 @@ from anabranch.errors.commits import (
 )
 from anabranch.errors.protocol import UnsupportedFeatureError
 from anabranch.protocol.actions import Action, Metadata, Protocol
-from anabranch.protocol.column_rules import IDENTITY_PREFIX
 from anabranch.protocol.features import check_writable, supported_features
 from anabranch.transactions.conflicts.compaction_rebase import rebase_compaction
 from anabranch.transactions.conflicts.conflict_context import Conflict, ConflictContext
@@ -23,11 +22,13 @@ from anabranch.transactions.conflicts.description_rules import file_incompatibil
 from anabranch.transactions.conflicts.file_conflicts import added_files_conflict, removed_files_conflict
 from anabranch.transactions.conflicts.latest_state import LatestState
 from anabranch.transactions.conflicts.metadata_compatibility import (
+    changed_marks,
     harmful_features,
     harmful_properties,
     merged_metadata,
     redefining_properties,
     same_schema_and_layout,
+    with_marks,
 )
 from anabranch.transactions.conflicts.rebase_report import Reconciliation
 from anabranch.transactions.conflicts.row_conflicts import has_row_level_concurrency, judge_rows, rebase_by_rows
@@ -35,6 +36,7 @@ from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.conflicts.write_serializable import (
     allows_new_columns,
     before_new_columns,
+    marks_of_ours,
     new_columns_to_precede,
 )
 from anabranch.transactions.proposed_commit import ProposedCommit
@@ -51,7 +53,7 @@ def rebase(context: ConflictContext) -> ProposedCommit | Conflict:
     rebased = conflict if conflict is not None else rebase_data(context)
     if isinstance(rebased, Conflict):
         return rebased
-    merged = _metadata_of_both(context)
+    merged = _with_our_marks(context) or _metadata_of_both(context)
     if new_columns_to_precede(context) is not None:
         rebased = before_new_columns(rebased, context.winners)
     if merged is not None:
@@ -192,11 +194,12 @@ def metadata_changed(context: ConflictContext) -> Conflict | None:
     before, after, ours = context.read.metadata, context.latest.metadata, context.ours.metadata
     if before is None or after is None or before == after:
         return None
-    if ours is not None and ours != after and _metadata_of_both(context) is not None:
+    redefines_table = ours is not None and not marks_of_ours(context)
+    if redefines_table and ours != after and _metadata_of_both(context) is not None:
         return None
-    if ours is not None and ours != after:
+    if redefines_table and ours != after:
         reason, where = ConflictReason.BOTH_CHANGE_METADATA, None
-    elif ours is not None:
+    elif redefines_table:
         return None
     elif not same_schema_and_layout(before, after) and not allows_new_columns(context):
         reason, where = ConflictReason.SCHEMA_OR_PARTITIONING, None
@@ -217,19 +220,26 @@ def _metadata_of_both(context: ConflictContext) -> Metadata | None:
     return merged_metadata(before, after, ours, edited=edited)
 
 
+def _with_our_marks(context: ConflictContext) -> Metadata | None:
+    """The newest metadata with the marks of the values that ours has generated; None where it has none."""
+    marks, after = marks_of_ours(context), context.latest.metadata
+    return with_marks(after, marks) if marks and after is not None else None
+
+
 def identity_columns(context: ConflictContext) -> Conflict | None:
-    """The conflict of two writes to a table with identity columns: their next value is part of the schema."""
-    metadata = context.read.metadata
-    if metadata is None or IDENTITY_PREFIX not in metadata.schema_string or not context.ours.changes_data:
+    """The conflict of two commits that have generated values of one identity column: they are the same values."""
+    before, after, ours = context.read.metadata, context.latest.metadata, context.ours
+    if before is None or after is None or ours.metadata is None or not ours.changes_data:
         return None
-    winner = next((winner for winner in context.winners if winner.changes_data), None)
-    if winner is None:
+    columns = changed_marks(before, after) & changed_marks(before, ours.metadata)
+    if not columns:
         return None
     return Conflict(
         error=MetadataChangedException,
-        winner=winner,
+        winner=_last(context, lambda winner: winner.metadata is not None),
         reason=ConflictReason.IDENTITY_COLUMNS,
-        advice="The table has identity columns, so its writers must take turns. " + RUN_AGAIN,
+        where=f"identity column {', '.join(sorted(columns))}",
+        advice="Both have generated the same values of the column, so such writers must take turns. " + RUN_AGAIN,
     )
 
 
@@ -275,7 +285,7 @@ def redefines(context: ConflictContext) -> bool:
     A REPLACE counts as having read the rows that it removes, also of a table without rows.
     """
     before, ours = context.read.metadata, context.ours.metadata
-    if before is None or ours is None:
+    if before is None or ours is None or marks_of_ours(context):
         return False
     only_edits = ours != before and ours.id == before.id and same_schema_and_layout(before, ours)
     redefining = redefining_properties(before.configuration, ours.configuration)

@@ -14,6 +14,7 @@ from anabranch.booleans import parse_boolean
 from anabranch.protocol.actions import Metadata
 from anabranch.schema.column_mapping import MAPPING_KEYS
 from anabranch.schema.logical_types import DECLARED_TYPE
+from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK, IDENTITY_STEP
 from anabranch.transactions.property_changes import PROPERTY_CHANGES, PropertyChange
 
 ADDED_WITHOUT_HARM = frozenset(
@@ -49,7 +50,10 @@ def harmful_features(before: frozenset[str], after: frozenset[str]) -> tuple[lis
 
 
 def same_schema_and_layout(before: Metadata, after: Metadata) -> bool:
-    """Whether schema, partitioning and format are equal. Spelling of the JSON and comments of columns do not count."""
+    """Whether schema, partitioning and format are equal. Spelling of the JSON and comments of columns do not count.
+
+    Nor do the high-water marks of identity columns, which only matter to a commit that moves them.
+    """
     same_schema = before.schema_string == after.schema_string or (
         _without_comments(msgspec.json.decode(before.schema_string))
         == _without_comments(msgspec.json.decode(after.schema_string))
@@ -59,15 +63,19 @@ def same_schema_and_layout(before: Metadata, after: Metadata) -> bool:
 
 
 def _without_comments(schema: Any) -> Any:
-    """The JSON of a schema without the comments of its fields, at any depth."""
+    """The JSON of a schema without the comments of its fields and the marks of identity columns, at any depth."""
+    return _without_keys(schema, frozenset({"comment", IDENTITY_HIGH_WATER_MARK}))
+
+
+def _without_keys(schema: Any, keys: frozenset[str]) -> Any:
     if isinstance(schema, list):
-        return [_without_comments(element) for element in schema]
+        return [_without_keys(element, keys) for element in schema]
     if not isinstance(schema, dict):
         return schema
-    entries = {key: _without_comments(value) for key, value in schema.items() if key != "metadata"}
+    entries = {key: _without_keys(value, keys) for key, value in schema.items() if key != "metadata"}
     metadata = schema.get("metadata")
     if isinstance(metadata, dict):
-        metadata = {key: value for key, value in metadata.items() if key != "comment"}
+        metadata = {key: value for key, value in metadata.items() if key not in keys}
     return entries | ({"metadata": metadata} if "metadata" in schema else {})
 
 
@@ -161,6 +169,69 @@ def _kind_of(name: str) -> PropertyChange:
     )
 
 
+# The high-water marks of identity columns. See "Identity Columns".
+
+
+def changes_only_marks(before: Metadata, after: Metadata) -> bool:
+    """Whether the metadata differ in nothing but the high-water marks of identity columns."""
+    one, other = (msgspec.structs.replace(metadata, schema_string="") for metadata in (before, after))
+    return one == other and _changes_only_marks(before.schema_string, after.schema_string)
+
+
+def _changes_only_marks(before: str, after: str) -> bool:
+    keys = frozenset({IDENTITY_HIGH_WATER_MARK})
+    one, other = (_without_keys(msgspec.json.decode(text), keys) for text in (before, after))
+    return bool(one == other)
+
+
+def moved_marks(before: Metadata, after: Metadata) -> dict[str, int]:
+    """The new marks of the columns for which a commit has generated values, if it changes nothing else of the metadata.
+
+    A mark that falls, as that of a table which is replaced, is another change.
+    """
+    if not changes_only_marks(before, after):
+        return {}
+    old, new = (_identity_fields(metadata.schema_string) for metadata in (before, after))
+    moved = {name: _mark(new[name]) for name in changed_marks(before, after)}
+    advanced = {
+        name: mark
+        for name, mark in moved.items()
+        if mark is not None and _is_after(mark, _mark(old[name]), step=new[name]["metadata"][IDENTITY_STEP])
+    }
+    return advanced if advanced.keys() == moved.keys() else {}
+
+
+def changed_marks(before: Metadata, after: Metadata) -> set[str]:
+    """The identity columns of both that have another mark."""
+    old, new = (_identity_fields(metadata.schema_string) for metadata in (before, after))
+    return {name for name in old.keys() & new.keys() if _mark(old[name]) != _mark(new[name])}
+
+
+def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
+    """The metadata with these marks."""
+    schema = msgspec.json.decode(metadata.schema_string)
+    for field in schema["fields"]:
+        if field["name"] in marks:
+            field["metadata"][IDENTITY_HIGH_WATER_MARK] = marks[field["name"]]
+    return msgspec.structs.replace(metadata, schema_string=msgspec.json.encode(schema).decode())
+
+
+def _identity_fields(schema_string: str) -> dict[str, dict[str, Any]]:
+    if IDENTITY_STEP not in schema_string:
+        return {}
+    fields = msgspec.json.decode(schema_string)["fields"]
+    return {field["name"]: field for field in fields if IDENTITY_STEP in (field.get("metadata") or {})}
+
+
+def _mark(field: Mapping[str, Any]) -> int | None:
+    mark = (field.get("metadata") or {}).get(IDENTITY_HIGH_WATER_MARK)
+    return mark if isinstance(mark, int) else None
+
+
+def _is_after(mark: int, before: int | None, *, step: int) -> bool:
+    return before is None or (mark > before if step > 0 else mark < before)
+
+
 # Two changes of the description that commute.
 
 
@@ -200,11 +271,30 @@ def merged_metadata(before: Metadata, theirs: Metadata, ours: Metadata, *, edite
             theirs,
             name=_changed_by_one(before.name, theirs.name, ours.name),
             description=_changed_by_one(before.description, theirs.description, ours.description),
-            schema_string=_changed_by_one(before.schema_string, theirs.schema_string, ours.schema_string),
+            schema_string=_merged_schema(before, theirs, ours),
             configuration=configuration,
         )
     except _BothChangeError:
         return None
+
+
+def _merged_schema(before: Metadata, theirs: Metadata, ours: Metadata) -> str:
+    """The schema with both changes, of which one may only have moved marks of columns that the other has kept."""
+    changed = (before.schema_string, theirs.schema_string, ours.schema_string)
+    if len(set(changed)) < 3 or not _changes_only_marks(before.schema_string, theirs.schema_string):
+        return str(_changed_by_one(*changed))
+    old, new, kept = map(_identity_fields, changed)
+    marks = {name: mark for name, field in new.items() if (mark := _mark(field)) != _mark(old[name])}
+    if any(mark is None or not _is_same_column(old[name], kept.get(name)) for name, mark in marks.items()):
+        raise _BothChangeError
+    return with_marks(ours, {name: mark for name, mark in marks.items() if mark is not None}).schema_string
+
+
+def _is_same_column(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
+    """Whether the identity column is unchanged but for its comment."""
+    return after is not None and _without_keys(before, frozenset({"comment"})) == _without_keys(
+        after, frozenset({"comment"})
+    )
 
 
 def _identity(metadata: Metadata) -> tuple[Any, ...]:

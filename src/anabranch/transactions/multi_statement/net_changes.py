@@ -7,11 +7,9 @@ deleted by any of the statements is deleted by the transaction.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any, Self
 
-import msgspec
 import numpy as np
 import pyarrow.compute as pc
 from pyroaring import BitMap64
@@ -27,8 +25,6 @@ from anabranch.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK
-from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.reconciliation import FileReconciler
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.latest_state import LiveFileIndex
@@ -201,16 +197,3 @@ def _opened_in_base(
         return opened
     in_base: FileMask = pc.is_in(base.files.columns("path")["path"], value_set=paths.combine_chunks()).to_numpy()
     return in_base
-
-
-def changes_only_marks(before: Metadata, after: Metadata) -> bool:
-    """Whether the metadata differ in nothing but the high-water marks of identity columns."""
-    return _without_marks(before) == _without_marks(after)
-
-
-def _without_marks(metadata: Metadata) -> Metadata:
-    # Read and written by us, since other engines order the same fields otherwise.
-    schema: Any = json.loads(schema_string(parse_schema(metadata.schema_string, metadata.name or metadata.id)))
-    for field in schema["fields"]:
-        field["metadata"].pop(IDENTITY_HIGH_WATER_MARK, None)
-    return msgspec.structs.replace(metadata, schema_string=json.dumps(schema))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from anabranch.protocol.actions import Action
 from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.conflicts.metadata_compatibility import moved_marks
 from anabranch.transactions.multi_statement.open_transaction import TableInTransaction
 from anabranch.transactions.proposed_commit import least_certain
 from anabranch.transactions.transaction import Transaction
@@ -31,10 +32,14 @@ def commit_net_changes(
     transaction.describe_rows = next(
         (statement.proposal.describe_rows for statement in changed.statements if statement.proposal.describe_rows), None
     )
+    described = [statement.proposal for statement in changed.statements if statement.proposal.metadata is not None]
+    moves_marks = changed.net.metadata is not None and moved_marks(changed.base.metadata, changed.net.metadata)
+    edits = moves_marks and all(proposal.edited_properties is not None for proposal in described)
     return transaction.commit(
         actions,
         deleted_rows=changed.net.named_rows,
         statements=[statement.on_base for statement in changed.statements],
+        edited_properties=frozenset() if edits else None,
         on_new_columns=least_certain(statement.proposal for statement in changed.statements),
         metrics=metrics,
         tags=tags,

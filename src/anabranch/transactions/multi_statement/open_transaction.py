@@ -21,10 +21,10 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.conflicts.latest_state import LiveFileIndex
+from anabranch.transactions.conflicts.metadata_compatibility import changes_only_marks
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.multi_statement.net_changes import (
     NetChanges,
-    changes_only_marks,
     on_base,
     scan_of_base,
     with_changes,
