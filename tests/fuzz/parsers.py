@@ -31,7 +31,7 @@ from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.generation_expressions import derivation_of
 from anabranch.predicates.sql_lexer import tokenize
 from anabranch.predicates.stored_sql import read_stored_sql
-from anabranch.protocol.actions import CommitInfo, DeletionVectorDescriptor, DomainMetadata, SetTransaction
+from anabranch.protocol.actions import CommitInfo, DeletionVectorDescriptor, DomainMetadata, RemoveFile, SetTransaction
 from anabranch.protocol.actions_json import encode_action, encode_actions, parse_actions
 from anabranch.protocol.data_paths import decode_path, parse_partition_path, relative_path
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, parse_log_path
