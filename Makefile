@@ -32,6 +32,7 @@ NOT_LOWEST = --deselect tests/uniform/test_conversion.py --deselect tests/docs/t
     --deselect tests/tables/test_uniform.py::test_every_change_of_rows
 HISTORIES ?= 20000
 BATCHES ?= 1000
+INPUTS ?= 100000
 
 # Versions of all packages but PySpark, by `make lock`. `make test CONSTRAINTS=` installs the newest of all instead.
 CONSTRAINTS ?= constraints.txt
@@ -48,7 +49,7 @@ in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reord
 export PYTHONUNBUFFERED = 1
 export EXAMPLES STATEMENTS ENGINES SEED
 
-.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove soak soak-leaks soak-streams soak-batches soak-serve judge test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove soak soak-leaks soak-streams soak-batches soak-serve judge fuzz test-next test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -116,6 +117,9 @@ bench: $(VENV)/.ready java ## Measure; BENCH names the program, see benchmarks/R
 prove: $(VENV)/.ready ## Random histories of concurrent statements against the judges: make prove HISTORIES=100000
 	PYTHONPATH=tests $(BIN)/python -m concurrency.prove $(HISTORIES)
 
+fuzz: $(VENV)/.ready ## Random inputs for every parser of bytes that others wrote: make fuzz INPUTS=1000000
+	PYTHONPATH=src:tests $(BIN)/python -m fuzz.fuzzing $(INPUTS) $(or $(SEED),1)
+
 judge: $(VENV)/.ready java ## Writers of deltalake, DuckDB, Sail, the jar and ours on the same tables, judged: make judge STATEMENTS=100 ENGINES="deltalake sail"
 	@PYTHON=$(PYTHON) scripts/judge.sh
 
@@ -150,6 +154,9 @@ test-places: java ## What later Sparks may change, on each PySpark that has an e
 	@for environment in $(SPARK_ENVIRONMENTS); do \
 	    echo "$$environment"; $$environment/bin/python -m pytest -q $(PLACES_TESTS) $(PYTEST_ARGS) || exit; \
 	done
+
+test-next: java ## What later Sparks may change, on the newest PySpark that pip offers, previews included; NEXT names another
+	@PYTHON=$(PYTHON) NEXT=$(NEXT) scripts/test_next.sh $(PLACES_TESTS) $(PYTEST_ARGS)
 
 test-jar: $(VENV)/.ready java ## Against the delta-spark jar, fetched by Maven
 	@scripts/test_jar.sh $(PYTEST_ARGS)
@@ -218,4 +225,4 @@ lock: $(VENV)/.ready ## Renew constraints.txt: the newest versions of all packag
 	@$(BIN)/python scripts/lock.py $(packages) --group docs $(call pyspark,$(lastword $(SPARK_VERSIONS)))
 
 clean: ## Remove environments and what the demo made
-	rm -rf .venv .venv-bi .venv-docs .venv-lowest .venv-publish .venv-sail .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf .venv .venv-bi .venv-docs .venv-lowest .venv-next .venv-publish .venv-sail .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
