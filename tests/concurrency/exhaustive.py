@@ -134,14 +134,19 @@ TRANSACTIONS: tuple[Statement, ...] = (
 
 Between two statements of a transaction nothing needs to be committed: both read the version that it began with.
 """
-TRANSACTION_KINDS: tuple[Statement, ...] = (
-    *TRANSACTIONS,
+_BESIDE_TRANSACTIONS: tuple[Statement, ...] = (
     Insert((Row(1, 1),)),
     Delete(Where("v", "=", 1)),
     Update(Where("k", "=", 1), Change("v", 1, False)),
     Optimize(),
     Optimize(leaves_word=False, ordered=True),
 )
+TRANSACTION_KINDS: tuple[Statement, ...] = (*TRANSACTIONS, *_BESIDE_TRANSACTIONS)
+FEW_TRANSACTION_KINDS: tuple[Statement, ...] = (
+    *map(SeveralStatements, itertools.product(PARTS[:3], repeat=2)),
+    *_BESIDE_TRANSACTIONS,
+)
+"""For sequences of three: a state with transactions takes several times as long as one of single statements."""
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 
-from concurrency.exhaustive import ALL_KINDS, DESCRIPTION_KINDS, TRANSACTION_KINDS, explore
+from concurrency.exhaustive import ALL_KINDS, DESCRIPTION_KINDS, FEW_TRANSACTION_KINDS, explore
 from concurrency.histories import LEVELS
 from concurrency.played_table import AS_USUAL, Manner
 from concurrency.random_histories import SHARES
@@ -35,7 +35,7 @@ def prove(histories: int, first_seed: int) -> bool:
     small_scopes = [
         (ALL_KINDS, AS_USUAL),
         (DESCRIPTION_KINDS, Manner(describes=True)),
-        (TRANSACTION_KINDS, AS_USUAL),
+        (FEW_TRANSACTION_KINDS, AS_USUAL),
     ]
     for level, (kinds, manner) in itertools.product(LEVELS, small_scopes):
         explored = explore(level, kinds, statements=3, manner=manner)

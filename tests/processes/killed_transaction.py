@@ -71,11 +71,11 @@ def main(scratch: str, table: str, at: str) -> None:
             killer.watch(LocalStore, name)
         killer.watch(DeltaSession, "describe_jobs")
         spark.sql(f"INSERT INTO {named} SELECT id + 100, id FROM range(10)")
-        spark.sql(f"UPDATE {named} SET v = -1 WHERE id IN (1, 101)")
+        spark.sql(f"UPDATE {named} SET n = -1 WHERE id IN (1, 101)")
         spark.sql(f"DELETE FROM {named} WHERE id IN (2, 102)")
         spark.sql(
             f"MERGE INTO {named} t USING (SELECT id FROM range(3, 303, 100)) s ON t.id = s.id "
-            "WHEN MATCHED THEN UPDATE SET v = -3 WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 0)"
+            "WHEN MATCHED THEN UPDATE SET n = -3 WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, 0)"
         )
 
 

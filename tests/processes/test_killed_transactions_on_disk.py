@@ -42,8 +42,8 @@ def test_a_process_that_is_killed_in_a_transaction_leaves_all_of_it_or_nothing(
     """With the files and jobs of Spark."""
     original = tmp_path / "original"
     table = f"delta.`{original}`"
-    native.sql(f"CREATE TABLE {table} (id BIGINT, v BIGINT) USING delta")
-    native.range(0, ROWS, 1, 1).selectExpr("id", "id * 10 AS v").write.insertInto(table)
+    native.sql(f"CREATE TABLE {table} (id BIGINT, n BIGINT) USING delta")
+    native.range(0, ROWS, 1, 1).selectExpr("id", "id * 10 AS n").write.insertInto(table)
     native.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     try:
         calls = killed(tmp_path, "after")
