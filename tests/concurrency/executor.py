@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -24,10 +25,11 @@ from anabranch.transactions.proposed_commit import Bin, OnNewColumns, Operation,
 from anabranch.transactions.read_set import FileKey, RowsOfFile
 from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
 from anabranch.transactions.transaction import Transaction
-from concurrency.conditions import EVERY, Condition, Row
+from concurrency.conditions import EVERY, Condition, Row, Where
 from concurrency.describing import MANIFESTS, Alter, Replace, changes, described_by, keeps_rules
 from concurrency.foreign import ForeignCommit, foreign_commit
 from concurrency.merging import MergeSelect
+from concurrency.played_feed import changes_of
 from concurrency.played_ids import as_changed, as_copied, id_of
 from concurrency.played_table import NOW_MS, PlayedTable, Version
 from concurrency.rearranging import rearranged
@@ -49,6 +51,7 @@ from concurrency.statements import (
     Rewriting,
     Statement,
     effect_of,
+    is_append,
 )
 
 APPLICATION = "job"
@@ -68,6 +71,8 @@ class Running:
     foreign: ForeignCommit | None = None
     """What another engine puts in the place of ours."""
     restored: PreparedRestore | None = None
+    fails: bool = False
+    """Whether a row that it makes violates a constraint, so that it has no actions."""
 
     @property
     def read_version(self) -> int:
@@ -106,6 +111,16 @@ def hides_rows(played: PlayedTable, read: Version) -> bool:
     if not played.manner.vectors or not played.manner.describes:
         return played.manner.vectors
     return supported(read.snapshot.protocol, "deletionVectors") and not described_by(read.snapshot).says(MANIFESTS)
+
+
+def rules_of(played: PlayedTable, snapshot: Snapshot) -> tuple[Where, ...]:
+    """The constraints of a version."""
+    return tuple(described_by(snapshot).rules) if played.manner.describes else ()
+
+
+def violates_rules(plan: Plan, rules: Sequence[Where]) -> bool:
+    """Whether a statement makes a row that violates a constraint."""
+    return not all(keeps_rules(row, rules) for row in plan.inserts)
 
 
 def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | None = None) -> Running:
@@ -223,22 +238,29 @@ def _begin_change(
     places = _places(played, read)
     rows = [played.data[read.adds[file].path][position] for file, position in places]
     plan = statement.plan(rows)
-    if played.manner.describes:
-        rules = described_by(read.snapshot).rules
-        if not all(keeps_rules(row, rules) for row in plan.inserts):
-            return Running(statement=statement, transaction=transaction, plan=plan, effect=Effect({}, {}), actions=())  # type: ignore[arg-type]
+    if is_append(statement):
+        _record(played, read, statement, plan, places, transaction)
+        transaction.has_recorded_all = True
+    if violates_rules(plan, rules_of(played, read.snapshot)):
+        nothing = Effect(Counter(), Counter())
+        return Running(statement=statement, transaction=transaction, plan=plan, effect=nothing, actions=(), fails=True)
     if isinstance(statement, Numbered) and transaction.has_written(app_id=APPLICATION, version=statement.number):
         return Running(
             statement=statement, transaction=transaction, plan=plan, effect=effect_of(plan, rows), actions=()
         )
     deleted = by_file(places, plan.deletes)
-    _record(played, read, statement, plan, places, transaction)
+    if not is_append(statement):
+        _record(played, read, statement, plan, places, transaction)
     named: dict[FileKey, BitMap64 | None] = {}
     actions: list[Action] = []
+    copies = False
     if isinstance(statement, Rewriting | ReplaceWhere) or not hides_rows(played, read):
         actions += _rewritten(played, read, deleted, keeps_ids=keeps_ids)
+        copies = any(isinstance(action, AddFile) for action in actions)
         if isinstance(statement, ReplaceWhere) and statement.where == EVERY:
             named = {add.key: None for add in read.adds}
+        else:
+            named = {read.adds[file].key: None for file in _emptied(played, read, deleted)}
     else:
         chosen = [_chosen(played, read, file, positions) for file, positions in deleted.items()]
         named = {hidden.file.key: hidden.positions for hidden in chosen}
@@ -247,6 +269,8 @@ def _begin_change(
         images = [places[number] for number in plan.images_of] if keeps_ids else []
         ids = [as_changed(id_of(played.kept, read.adds[file], position)) for file, position in images]
         actions += played.write_files(plan.inserts, kept=[*ids, *[None] * (len(plan.inserts) - len(ids))])
+    if played.manner.feeds and (copies or plan.images_of):
+        actions += played.write_changes(changes_of(plan, rows))
     if isinstance(statement, InsertGenerated):
         adds = [action for action in actions if isinstance(action, AddFile)]
         actions.append(with_moved_marks(read.snapshot.metadata, adds, ["v"], table=played.store.root))
@@ -305,6 +329,15 @@ def _chosen(played: PlayedTable, read: Version, file: int, positions: BitMap64) 
         return RowsOfFile(file=add, positions=None)
     counted = add if add.stats is not None else msgspec.structs.replace(add, stats=json.dumps({"numRecords": count}))
     return RowsOfFile(file=counted, positions=positions)
+
+
+def _emptied(played: PlayedTable, read: Version, deleted: dict[int, BitMap64]) -> list[int]:
+    """The files of which no row is left."""
+    return [
+        file
+        for file, positions in deleted.items()
+        if len(positions) + len(read.hidden[file]) == len(played.data[read.adds[file].path])
+    ]
 
 
 def _rewritten(

@@ -7,6 +7,7 @@ statements commit one after the other, and each has read every version there was
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from anabranch.errors.base import DeltaError
@@ -26,11 +27,11 @@ from concurrency.describing import (
     set_property,
     support_row_tracking,
 )
-from concurrency.executor import begin
-from concurrency.histories import Commit, History, Outcome, Refusal, finish
+from concurrency.histories import Commit, History, Outcome, Refusal, begun, finish
 from concurrency.judges import violations
 from concurrency.merging import Merge, MergeSelect
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
+from concurrency.several_statements import Query, RollBackTo, Savepoint, SeveralStatements
 from concurrency.statements import (
     Backfill,
     Delete,
@@ -117,6 +118,35 @@ DESCRIPTION_KINDS: tuple[Statement, ...] = (
     Foreign(Delete(Where("v", "=", 1))),
 )
 """Statements on what describes a table, beside some on rows."""
+PARTS: tuple[Statement, ...] = (
+    Insert((Row(1, 1),)),
+    Delete(Where("v", "=", 1)),
+    Update(Where("k", "=", 1), Change("v", 2, False)),
+    Merge((Row(1, 2), Row(3, 1)), matched="update", tells_changes=True),
+    Query(Where("v", "=", 2)),
+)
+TRANSACTIONS: tuple[Statement, ...] = (
+    *(SeveralStatements(pair) for pair in itertools.product(PARTS, repeat=2) if pair != (PARTS[-1], PARTS[-1])),
+    SeveralStatements((PARTS[0], Savepoint("s"), PARTS[1], RollBackTo("s"))),
+    SeveralStatements((Savepoint("s"), PARTS[2], RollBackTo("s"), PARTS[0])),
+)
+"""Transactions of two statements: all pairs of a few, and two of which one statement is undone.
+
+Between two statements of a transaction nothing needs to be committed: both read the version that it began with.
+"""
+_BESIDE_TRANSACTIONS: tuple[Statement, ...] = (
+    Insert((Row(1, 1),)),
+    Delete(Where("v", "=", 1)),
+    Update(Where("k", "=", 1), Change("v", 1, False)),
+    Optimize(),
+    Optimize(leaves_word=False, ordered=True),
+)
+TRANSACTION_KINDS: tuple[Statement, ...] = (*TRANSACTIONS, *_BESIDE_TRANSACTIONS)
+FEW_TRANSACTION_KINDS: tuple[Statement, ...] = (
+    *map(SeveralStatements, itertools.product(PARTS[:3], repeat=2)),
+    *_BESIDE_TRANSACTIONS,
+)
+"""For sequences of three: a state with transactions takes several times as long as one of single statements."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -183,7 +213,7 @@ class _Exploration:
         words = (*node.words, f"T{number} reads version {read.version} for {statement}, and commits")
         self.explored.states += 1
         try:
-            finish(number, begin(self.played, statement, snapshot=read), commits, refusals)
+            finish(number, begun(self.played, statement, snapshot=read), commits, refusals)
             problems = violations(self._outcome(commits, refusals))
         except (DeltaError, AssertionError) as error:
             problems = [f"{type(error).__name__}: {error}"]

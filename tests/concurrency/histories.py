@@ -11,6 +11,7 @@ from anabranch.errors.commits import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from anabranch.snapshot.snapshot import Snapshot
 from concurrency.conditions import Row
 from concurrency.executor import Running, begin
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
@@ -104,7 +105,7 @@ def run(history: History) -> Outcome:
     refusals: list[Refusal] = []
     for step, number in enumerate(history.schedule):
         if number not in running:
-            running[number] = _begun(played, history.statements[number])
+            running[number] = begun(played, history.statements[number])
         elif number in history.schedule[step + 1 :]:
             started = running[number]
             assert isinstance(started, RunningTransaction), "only a transaction of several statements goes on"
@@ -114,10 +115,13 @@ def run(history: History) -> Outcome:
     return Outcome(history=history, played=played, commits=tuple(commits), refusals=tuple(refusals))
 
 
-def _begun(played: PlayedTable, statement: Statement) -> Running | RunningTransaction:
+def begun(
+    played: PlayedTable, statement: Statement, *, snapshot: Snapshot | None = None
+) -> Running | RunningTransaction:
+    """The statement, or the first one of a transaction, has read the newest version, or `snapshot`."""
     if isinstance(statement, SeveralStatements):
-        return RunningTransaction(played, statement)
-    return begin(played, statement)
+        return RunningTransaction(played, statement, snapshot=snapshot)
+    return begin(played, statement, snapshot=snapshot)
 
 
 def finish(number: int, running: Running | RunningTransaction, commits: list[Commit], refusals: list[Refusal]) -> None:

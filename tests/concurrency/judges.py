@@ -16,6 +16,7 @@ from anabranch.errors.commits import ConcurrentDeleteDeleteException, Concurrent
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
 from concurrency.describing import Alter, Description, Replace, described, keeps_rules
+from concurrency.feed_judge import feed_has_net_changes
 from concurrency.histories import Commit, Outcome, Refusal, as_rows
 from concurrency.played_table import PlayedTable
 from concurrency.replayed_rows import rows_at_every_version
@@ -50,6 +51,8 @@ def violations(outcome: Outcome, tables: Sequence[Counter[Row]] | None = None) -
     faults += identity_values_are_unique(outcome)
     if outcome.history.manner.tracks_rows and not outcome.history.manner.describes:
         faults += ids_stay(outcome)
+    if outcome.history.manner.feeds:
+        faults += feed_has_net_changes(outcome, tables)
     if outcome.history.manner.describes:
         faults += descriptions_in_order(outcome, tables)
     if outcome.history.level == "Serializable":
@@ -107,6 +110,8 @@ def descriptions_in_order(outcome: Outcome, tables: Sequence[Counter[Row]]) -> l
         agrees = (
             describes and before == after and matches_statement(before, statement, read=by_version[commit.read_version])
         )
+        if isinstance(statement, SeveralStatements) and set(statement.rules) != set(before.rules):
+            faults.append(f"version {commit.version}: T{commit.number} has run with other constraints")
         if isinstance(statement, Restore):
             then = by_version[0 if statement.back is None else max(0, commit.read_version - statement.back)]
             expected = dataclasses.replace(then, features=then.features | before.features)

@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.errors.commits import RowValues
-from anabranch.protocol.actions import Action, AddFile, CommitInfo
+from anabranch.protocol.actions import Action, AddCDCFile, AddFile, CommitInfo
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.snapshot import Snapshot
@@ -65,6 +65,8 @@ class Manner:
     """Whether `v` is an identity column. For tables whose description changes at times, and whose files have bounds."""
     partitioned: bool = False
     """Whether the table is partitioned by `k`."""
+    feeds: bool = False
+    """Whether the table has a change data feed."""
     finds_rows: bool = False
     """Whether rows that were moved without word of where to can be found by their values."""
 
@@ -93,6 +95,8 @@ class PlayedTable:
     """Physical rows by path."""
     kept: dict[str, tuple[KeptId | None, ...]] = dataclasses.field(default_factory=dict)
     """What files keep of the ids of their rows."""
+    changes: dict[str, tuple[tuple[str, Row], ...]] = dataclasses.field(default_factory=dict)
+    """The rows of change data files by path, each with the type of its change."""
     versions: dict[int, Version] = dataclasses.field(default_factory=dict)
     """Those that were looked at."""
     random: random.Random = dataclasses.field(default_factory=lambda: random.Random(1))
@@ -180,6 +184,14 @@ class PlayedTable:
             stats=json.dumps(self._statistics(rows)) if self.manner.statistics != "nothing" or counted else None,
         )
 
+    def write_changes(self, changes: Sequence[tuple[str, Row]]) -> list[AddCDCFile]:
+        """A new change data file; none without changes."""
+        if not changes:
+            return []
+        path = f"_change_data/c{len(self.changes)}.parquet"
+        self.changes[path] = tuple(changes)
+        return [AddCDCFile(path=path, partition_values={}, size=100 * len(changes), data_change=False)]
+
     def _statistics(self, rows: Sequence[Row]) -> dict[str, object]:
         statistics: dict[str, object] = {"numRecords": len(rows), "tightBounds": True}
         if self.manner.statistics == "bounds":
@@ -248,6 +260,7 @@ def _description(level: str, manner: Manner) -> bytes:
     names += ["rowTracking"] if manner.tracks_rows else []
     names += ["columnMapping", "checkConstraints"] if manner.describes else []
     names += ["identityColumns"] if manner.numbers_rows else []
+    names += ["changeDataFeed"] if manner.feeds else []
     schema, properties = (NAMED_SCHEMA, NAMES) if manner.describes else (SCHEMA, {})
     if manner.numbers_rows:
         schema = _numbered(schema)
@@ -261,4 +274,5 @@ def _description(level: str, manner: Manner) -> bytes:
         engine_info="the played table",
         txn_id="created",
     )
-    return encode_actions([info, features(*names), with_properties(described, isolationLevel=level)])
+    feed = {"enableChangeDataFeed": "true"} if manner.feeds else {}
+    return encode_actions([info, features(*names), with_properties(described, isolationLevel=level, **feed)])

@@ -9,14 +9,18 @@ import numpy as np
 
 from anabranch.clock import random_uuid
 from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.protocol.actions import Action
+from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.multi_statement.net_change_data import net_change_files
 from anabranch.transactions.multi_statement.net_commit import commit_net_changes
 from anabranch.transactions.multi_statement.open_transaction import OpenTransaction, TableInTransaction
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.read_set import Scan
-from concurrency.executor import begin
+from concurrency.executor import begin, rules_of
+from concurrency.played_feed import PlayedChanges
 from concurrency.played_table import PlayedTable
-from concurrency.several_statements import Query, RollBackTo, Savepoint, Seen, SeveralStatements, Step, seen_of
+from concurrency.several_statements import FAILED, Query, RollBackTo, Savepoint, Seen, SeveralStatements, Step, seen_of
 from concurrency.statements import Effect, Insert, Numbered, Plan
 
 OPERATION = "TRANSACTION"
@@ -30,11 +34,14 @@ class _Label:
 class RunningTransaction:
     """A transaction that has run some of its statements, and runs the others before it commits."""
 
-    def __init__(self, played: PlayedTable, statement: SeveralStatements) -> None:
+    def __init__(self, played: PlayedTable, statement: SeveralStatements, *, snapshot: Snapshot | None = None) -> None:
+        """It reads the newest version, or `snapshot`."""
         self._program = statement
         self._executed: list[Step] = []
         self._played = played
         self._transaction = OpenTransaction(random_uuid(played.random))
+        if snapshot is not None:
+            self._transaction._tables[played.table.root] = TableInTransaction(self._transaction, played.table, snapshot)
         self._transaction.choose_target(played.table, _Label(), OPERATION, label=_Label.label)
         assert self._transaction.target is not None
         self.changed: TableInTransaction = self._transaction.target
@@ -47,7 +54,8 @@ class RunningTransaction:
     @property
     def statement(self) -> SeveralStatements:
         """The statements so far, with what was known of them only when they ran."""
-        return dataclasses.replace(self._program, steps=tuple(self._executed))
+        rules = rules_of(self._played, self.changed.base)
+        return dataclasses.replace(self._program, steps=tuple(self._executed), rules=rules)
 
     @property
     def plan(self) -> Plan:
@@ -83,9 +91,11 @@ class RunningTransaction:
         return RunningTransaction(self._played, dataclasses.replace(self._program, is_run_again=False))
 
     def _committed(self) -> CommittedVersion | None:
-        actions = [*self.changed.net.others, *self.changed.net.files]
+        actions: list[Action] = [*self.changed.net.others, *self.changed.net.files]
         if not actions:
             return None
+        if self._played.manner.feeds:
+            actions += net_change_files(self.changed, PlayedChanges(self._inside))
         table = self.changed.committed
         transaction = table.begin_at(Operation(name=OPERATION), snapshot=self.changed.base)
         return commit_net_changes(transaction, self.changed, actions)
@@ -101,6 +111,9 @@ class RunningTransaction:
         else:
             before = self._inside.rows(self.changed.snapshot)
             running = begin(self._inside, step)
+            if running.fails:
+                self._seen.append(FAILED)
+                return
             running.commit()
             repeats = isinstance(step, Numbered) and not running.actions
             self._executed[-1] = executed = Insert(()) if repeats else running.statement

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 
-from concurrency.exhaustive import ALL_KINDS, DESCRIPTION_KINDS, explore
+from concurrency.exhaustive import ALL_KINDS, DESCRIPTION_KINDS, FEW_TRANSACTION_KINDS, explore
 from concurrency.histories import LEVELS
 from concurrency.played_table import AS_USUAL, Manner
 from concurrency.random_histories import SHARES
@@ -32,7 +32,11 @@ def prove(histories: int, first_seed: int) -> bool:
             for fault in result.faults:
                 print(fault)
                 sound = False
-    small_scopes = [(ALL_KINDS, AS_USUAL), (DESCRIPTION_KINDS, Manner(describes=True))]
+    small_scopes = [
+        (ALL_KINDS, AS_USUAL),
+        (DESCRIPTION_KINDS, Manner(describes=True)),
+        (FEW_TRANSACTION_KINDS, AS_USUAL),
+    ]
     for level, (kinds, manner) in itertools.product(LEVELS, small_scopes):
         explored = explore(level, kinds, statements=3, manner=manner)
         print(f"every sequence of three statements of {len(kinds)} kinds, {level}: {explored}")

@@ -82,6 +82,8 @@ class Mix:
     """Whether the table may be described otherwise."""
     numbers_rows: bool = False
     """Whether it has an identity column."""
+    feeds: bool = False
+    """Whether it has a change data feed."""
     names_rows: float = 0.9
     """How often scans name the rows that satisfied them."""
     parts: Mapping[str, int] = dataclasses.field(default_factory=lambda: PARTS)
@@ -282,6 +284,12 @@ TRANSACTIONS = Mix(
 )
 TRANSACTIONS_WITHOUT_VECTORS = dataclasses.replace(TRANSACTIONS, vectors=False)
 TRANSACTIONS_IN_PARTITIONS = dataclasses.replace(TRANSACTIONS, vectors=False, partitioned=True)
+TRANSACTIONS_AND_FEED = dataclasses.replace(
+    TRANSACTIONS,
+    kinds={kind: weight for kind, weight in TRANSACTIONS.kinds.items() if kind not in ("engine", "restore")},
+    feeds=True,
+)
+TRANSACTIONS_AND_FEED_WITHOUT_VECTORS = dataclasses.replace(TRANSACTIONS_AND_FEED, vectors=False)
 TRANSACTIONS_AND_DESCRIPTIONS = Mix(
     kinds={
         "transaction": 16,
@@ -296,7 +304,30 @@ TRANSACTIONS_AND_DESCRIPTIONS = Mix(
     statements_max=4,
     describes=True,
 )
-"""Without constraints: whether a statement of a transaction keeps them depends on the version."""
+TRANSACTIONS_AND_CONSTRAINTS = Mix(
+    kinds={
+        "transaction": 16,
+        "constraint": 3,
+        "alter": 2,
+        "insert": 3,
+        "delete": 6,
+        "update": 4,
+        "optimize": 2,
+        "restore": 1,
+    },
+    statements_max=4,
+    describes=True,
+    opens=("constraint",),
+)
+"""Statements of transactions fail, and their programs go on."""
+TRANSACTIONS_THAT_GO_ON = Mix(
+    kinds={"transaction": 8, "delete": 4, "truncate": 4},
+    parts={"update": 8, "insert": 8},
+    statements_max=3,
+    describes=True,
+    opens=("constraint",),
+)
+"""Often the rows are gone by the commit for which a statement of a transaction has failed."""
 TRANSACTIONS_AND_ROW_TRACKING = dataclasses.replace(
     ROW_TRACKING_IN_STEPS, kinds={**ROW_TRACKING_IN_STEPS.kinds, "transaction": 14}
 )
@@ -345,11 +376,14 @@ SHARES = {
     "transactions in partitions": (TRANSACTIONS_IN_PARTITIONS, 1),
     "transactions and appends": (TRANSACTIONS_AND_APPENDS, 2),
     "transactions and descriptions": (TRANSACTIONS_AND_DESCRIPTIONS, 1),
+    "transactions and the feed": (TRANSACTIONS_AND_FEED, 1),
+    "transactions and the feed without vectors": (TRANSACTIONS_AND_FEED_WITHOUT_VECTORS, 1),
+    "transactions and constraints": (TRANSACTIONS_AND_CONSTRAINTS, 2),
     "transactions and row tracking": (TRANSACTIONS_AND_ROW_TRACKING, 1),
     "transactions of numbered writes": (TRANSACTIONS_OF_NUMBERED_WRITES, 1),
     "transactions of numbered rows": (TRANSACTIONS_OF_NUMBERED_ROWS, 1),
 }
-"""Of 120 histories, how many are of which mix: 108 of single statements, and twelve with transactions."""
+"""Of 124 histories, how many are of which mix: 108 of single statements, and sixteen with transactions."""
 
 
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
@@ -383,6 +417,7 @@ def _manner(rng: random.Random, mix: Mix) -> Manner:
         describes=mix.describes,
         numbers_rows=mix.numbers_rows,
         partitioned=mix.partitioned,
+        feeds=mix.feeds,
     )
 
 
@@ -444,6 +479,8 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
             return InsertByPosition((), tuple(rng.randrange(KEYS) for _ in range(rng.randint(1, 2))))
         case "by columns":
             return DeleteByColumns()
+        case "constraint":
+            return add_constraint(Where(rng.choice("kv"), rng.choice(["<", ">="]), rng.randrange(1, KEYS)))
         case "alter without rules":
             return _alter(rng, rules=False)
         case "support":

@@ -6,8 +6,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
-from concurrency.conditions import Row, Where
-from concurrency.statements import Effect, Look, Plan, ReplaceWhere, Statement, look
+from concurrency.conditions import EVERY, Row, Where
+from concurrency.describing import keeps_rules
+from concurrency.statements import Effect, Look, Plan, ReplaceWhere, Statement, is_append, look
 
 NumberedRow = tuple[int | None, Row]
 """A row with its number in the table that the transaction began with; None for one that the transaction has written."""
@@ -43,9 +44,11 @@ class RollBackTo:
 
 
 Step = Statement | Savepoint | RollBackTo
-Seen = tuple[frozenset[tuple[Row, int]], frozenset[tuple[Row, int]]]
+Seen = tuple[frozenset[tuple[Row, int]], frozenset[tuple[Row, int]]] | str
 """What a program sees of a statement: for a query its rows, else the rows that it deletes; and those that it inserts.
 The rows of a multiset are counted."""
+FAILED: Seen = "a constraint is violated"
+"""What it sees of one that fails."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +67,8 @@ class SeveralStatements(Statement):
     rolls_back: bool = False
     is_run_again: bool = False
     """Whether the program runs it again after a conflict."""
+    rules: tuple[Where, ...] = ()
+    """The constraints of the table, known once it has begun. A statement that violates one fails, and the others run."""
 
     @property
     def names_no_rows(self) -> bool:
@@ -102,6 +107,11 @@ class SeveralStatements(Statement):
                     state = savepoints[-1][1]
             else:
                 plan = step.plan([row for _, row in state])
+                if not all(keeps_rules(row, self.rules) for row in plan.inserts):
+                    read = plan.looks if is_append(step) else (look(EVERY, [row for _, row in state]),)
+                    looks += [_of_first_version(failed, state) for failed in read]
+                    seen.append(FAILED)
+                    continue
                 looks += [_of_first_version(read, state) for read in plan.looks]
                 seen.append(seen_of(step, plan, [row for _, row in state]))
                 state = [numbered for place, numbered in enumerate(state) if place not in plan.deletes]

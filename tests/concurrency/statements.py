@@ -315,6 +315,11 @@ class Optimize(Statement):
 TRUNCATE = Delete(EVERY)
 
 
+def is_append(statement: Statement) -> bool:
+    """Whether it only adds rows: then what it reads is known before it makes any."""
+    return isinstance(statement, Insert | InsertSelect | InsertJoin)
+
+
 @dataclasses.dataclass(frozen=True)
 class Backfill(Statement):
     """Row ids for files that have none, once the table supports them. No row changes."""

@@ -11,13 +11,22 @@ from collections.abc import Callable
 
 import pytest
 
-from concurrency.exhaustive import ALL_KINDS, DESCRIPTION_KINDS, FEW_KINDS, explore
+from concurrency.exhaustive import (
+    ALL_KINDS,
+    DESCRIPTION_KINDS,
+    FEW_KINDS,
+    FEW_TRANSACTION_KINDS,
+    PARTS,
+    TRANSACTION_KINDS,
+    TRANSACTIONS,
+    explore,
+)
 from concurrency.histories import LEVELS
 from concurrency.merging import MATCHED, Merge
 from concurrency.played_table import Manner
-from concurrency.several_statements import Query, SeveralStatements
 from concurrency.statements import InsertAbsent, Numbered, Optimize, ReplaceWhere, Restore, Rewriting, Statement, Update
-from concurrency.wrong_rules import WRONG_RULES
+from concurrency.wrong_rules import WRONG_RULES, WrongRule
+from concurrency.wrong_transactions import WRONG_TRANSACTIONS
 
 RecordProperty = Callable[[str, object], None]
 
@@ -47,6 +56,27 @@ def test_three_statements_of_all_kinds(record_property: RecordProperty) -> None:
     assert explored.problems == []
     assert explored.states > 1_000
     assert explored.refusals > 200
+
+
+@pytest.mark.long
+def test_three_statements_with_transactions(record_property: RecordProperty) -> None:
+    explored = explore(LEVEL_TODAY, FEW_TRANSACTION_KINDS, statements=3, begun_by=FEW_TRANSACTION_KINDS[TODAY::DAYS])
+    record_property(
+        "told",
+        f"sequences of three of {len(FEW_TRANSACTION_KINDS)} kinds with transactions of two statements, part {TODAY + 1} "
+        f"of {DAYS}, {LEVEL_TODAY}: {explored}",
+    )
+    assert explored.problems == []
+    assert explored.refusals > 100
+
+
+@pytest.mark.long
+def test_two_transactions(record_property: RecordProperty) -> None:
+    explored = explore(LEVEL_TODAY, TRANSACTION_KINDS, statements=2)
+    kinds = f"{len(TRANSACTION_KINDS)} kinds, of which {len(TRANSACTIONS)} are transactions of two statements"
+    record_property("told", f"every pair of {kinds}, {LEVEL_TODAY}: {explored}")
+    assert explored.problems == []
+    assert explored.refusals > 500
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -89,12 +119,9 @@ def test_two_statements_of_all_kinds(level: str, manner: Manner, record_property
 
 
 def test_no_kind_is_left_out() -> None:
-    """Statements of every class, MERGE with every clause, OPTIMIZE of every sort.
-
-    Transactions of several statements are not explored.
-    """
-    kinds = {type(kind) for kind in (*ALL_KINDS, *DESCRIPTION_KINDS)} - {Numbered}
-    assert kinds == {*Statement.__subclasses__(), InsertAbsent} - {SeveralStatements, Query}
+    """Statements of every class, MERGE with every clause, OPTIMIZE of every sort."""
+    kinds = {type(kind) for kind in (*ALL_KINDS, *DESCRIPTION_KINDS, *TRANSACTION_KINDS, *PARTS)} - {Numbered}
+    assert kinds == {*Statement.__subclasses__(), InsertAbsent}
     merges = [kind for kind in ALL_KINDS if isinstance(kind, Merge)]
     assert {merge.matched for merge in merges} == set(MATCHED)
     assert {merge.orphans for merge in merges if merge.not_in_source} == {"delete", "update"}
@@ -108,6 +135,13 @@ def test_no_kind_is_left_out() -> None:
     assert {type(kind.statement).__name__ for kind in ALL_KINDS if isinstance(kind, Rewriting)} == {"Delete", "Update"}
     assert {str(kind.where) for kind in ALL_KINDS if isinstance(kind, ReplaceWhere)} >= {"true"}
     assert any(isinstance(kind, Restore) for kind in ALL_KINDS)
+
+
+@pytest.mark.parametrize("wrong", WRONG_TRANSACTIONS[:2], ids=lambda wrong: wrong.name)
+def test_it_finds_a_wrong_rule_for_transactions(wrong: WrongRule) -> None:
+    with wrong.in_force():
+        explored = explore("Serializable", FEW_TRANSACTION_KINDS, statements=2, begun_by=FEW_TRANSACTION_KINDS[9:10])
+    assert explored.problems
 
 
 def test_it_finds_a_wrong_rule() -> None:

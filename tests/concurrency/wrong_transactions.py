@@ -12,14 +12,25 @@ from anabranch.transactions.commit import invariants
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.conflicts.latest_state import LiveFileIndex
 from anabranch.transactions.delta_log import DeltaLog
-from anabranch.transactions.multi_statement import open_transaction
+from anabranch.transactions.multi_statement import net_change_data, open_transaction
 from anabranch.transactions.multi_statement.net_changes import NetChanges
 from anabranch.transactions.multi_statement.open_transaction import OpenTransaction, TableInTransaction
 from anabranch.transactions.proposed_commit import ProposedCommit
 from anabranch.transactions.read_set import ReadSet, Scan
 from anabranch.transactions.transaction import Transaction
+from concurrency import executor
+from concurrency.conditions import Where
+from concurrency.describing import described_by, keeps_rules
+from concurrency.played_table import PlayedTable
 from concurrency.played_transactions import RunningTransaction
-from concurrency.random_histories import TRANSACTIONS, TRANSACTIONS_ON_FEW_FILES
+from concurrency.random_histories import (
+    TRANSACTIONS,
+    TRANSACTIONS_AND_CONSTRAINTS,
+    TRANSACTIONS_AND_FEED,
+    TRANSACTIONS_AND_FEED_WITHOUT_VECTORS,
+    TRANSACTIONS_ON_FEW_FILES,
+    TRANSACTIONS_THAT_GO_ON,
+)
 from concurrency.wrong_rules import WrongRule, no_complaints
 
 
@@ -93,11 +104,45 @@ def _at_its_first_version(self: OpenTransaction, log: DeltaLog) -> TableInTransa
     return self._tables[log.root]
 
 
+def _failed_read_nothing(self: TableInTransaction, statement: Transaction) -> list[Scan]:
+    return []
+
+
+def _failed_read_what_is_recorded(self: TableInTransaction, statement: Transaction) -> list[Scan]:
+    assert statement.snapshot is not None
+    scans = statement.reads().scans
+    return [RIGHT_SCAN_OF_BASE(scan, statement.snapshot, self.base, self.base_files) for scan in scans]
+
+
+def _no_rules(played: PlayedTable, snapshot: Snapshot) -> tuple[Where, ...]:
+    return ()
+
+
+def _rules_at_the_end(self: RunningTransaction) -> CommittedVersion | None:
+    rows = self._inside.rows(self.changed.snapshot)
+    keeps = all(keeps_rules(row, described_by(self.changed.base).rules) for row in rows)
+    return RIGHT_COMMITTED(self) if keeps else None
+
+
+def _feed_of_all_statements(self: NetChanges) -> bool:
+    return False
+
+
+def _feed_of_own_rows_alone(self: NetChanges) -> bool:
+    return self.changes_own_rows and RIGHT_NEEDS_NET_FEED(self)
+
+
+def _copies_nothing(net: NetChanges) -> bool:
+    return False
+
+
 FIRST_SNAPSHOTS: weakref.WeakKeyDictionary[DeltaLog, Snapshot] = weakref.WeakKeyDictionary()
 RIGHT_KEEP_READS = TableInTransaction.keep_reads
 RIGHT_RECORD_SCAN = TableInTransaction.record_scan
 RIGHT_ROLL_BACK_TO = TableInTransaction.roll_back_to
 RIGHT_AFTER = NetChanges.after
+RIGHT_NEEDS_NET_FEED = NetChanges.needs_net_feed.fget
+assert RIGHT_NEEDS_NET_FEED is not None
 RIGHT_SCAN_OF_BASE = open_transaction.scan_of_base
 RIGHT_COMMITTED = RunningTransaction._committed
 
@@ -172,5 +217,45 @@ WRONG_TRANSACTIONS = (
         patches=[(OpenTransaction, "table_of", _at_its_first_version)],
         mix=TRANSACTIONS,
         verdict="no commit came before its own",
+    ),
+    WrongRule(
+        name="what a failed statement of a transaction read does not count",
+        patches=[(TableInTransaction, "_reads_of_failed", _failed_read_nothing)],
+        mix=TRANSACTIONS_THAT_GO_ON,
+    ),
+    WrongRule(
+        name="of a failed statement only what it had recorded before its jobs counts",
+        patches=[(TableInTransaction, "_reads_of_failed", _failed_read_what_is_recorded)],
+        mix=TRANSACTIONS_THAT_GO_ON,
+    ),
+    WrongRule(
+        name="statements of a transaction check no constraints",
+        patches=[(executor, "rules_of", _no_rules)],
+        mix=TRANSACTIONS_AND_CONSTRAINTS,
+        verdict="alone they show",
+    ),
+    WrongRule(
+        name="constraints are checked at the end of a transaction",
+        patches=[(executor, "rules_of", _no_rules), (RunningTransaction, "_committed", _rules_at_the_end)],
+        mix=TRANSACTIONS_AND_CONSTRAINTS,
+        verdict="alone they show",
+    ),
+    WrongRule(
+        name="the feed has the changes of all statements, also of rows that came and went",
+        patches=[(NetChanges, "needs_net_feed", property(_feed_of_all_statements))],
+        mix=TRANSACTIONS_AND_FEED,
+        verdict="more than its net changes",
+    ),
+    WrongRule(
+        name="the feed has the change data files alone, though data files of other statements show changes",
+        patches=[(NetChanges, "needs_net_feed", property(_feed_of_own_rows_alone))],
+        mix=TRANSACTIONS_AND_FEED,
+        verdict="the table went from",
+    ),
+    WrongRule(
+        name="the feed has rows that were copied as deleted and inserted",
+        patches=[(net_change_data, "_copies_rows", _copies_nothing)],
+        mix=TRANSACTIONS_AND_FEED_WITHOUT_VECTORS,
+        verdict="more than its net changes",
     ),
 )

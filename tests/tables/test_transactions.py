@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch import transact, transaction
@@ -463,3 +464,53 @@ def test_a_batch_of_several_statements_is_exactly_once(delta: SparkSession, path
             delta.range(3, 4).write.format("delta").mode("append").save(source)
     assert sorted(values(delta, table)) == [0, 1, 2, 3, 100, 101, 102, 103]
     assert [entry.operation for entry in history(delta, table)][-2:] == ["TRANSACTION", "TRANSACTION"]
+
+
+FAILS = {
+    "a constraint": "UPDATE {t} SET v = -7 WHERE id = 1",
+    "a cast": "UPDATE {t} SET v = CAST(concat('x', id) AS BIGINT) WHERE id = 1",
+    "a job": "DELETE FROM {t} WHERE id = 1 AND raise_error('no') IS NULL",
+    "a merge": "MERGE INTO {t} t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = -7",
+}
+
+
+@pytest.mark.parametrize("what", FAILS)
+def test_a_statement_that_fails_changes_nothing_and_has_read(
+    delta: SparkSession, other: SparkSession, path: str, what: str
+) -> None:
+    """That it failed depends on the rows that it read, and the program knows it. Rows of its own depend on none."""
+    table = made(delta, path, "vectors", SERIALIZABLE)
+    delta.sql(f"ALTER TABLE {table} ADD CONSTRAINT positive CHECK (v >= 0)")
+    failed = (DeltaError, PySparkException)
+    with transaction(delta, path):
+        delta.sql(f"UPDATE {table} SET v = 7 WHERE id = 2")
+        whole = DeltaSession.of(delta).transaction
+        assert whole is not None
+        assert whole.target is not None
+        before = whole.target.snapshot, whole.target.net, whole.target.statements
+        with pytest.raises(failed):
+            delta.sql(FAILS[what].format(t=table))
+        assert (whole.target.snapshot, whole.target.net, whole.target.statements) == before
+    assert values(delta, table) == {row: row * 10 for row in range(10)} | {2: 7}
+    with failing(DeltaConcurrentModificationException, delta, path, match="a statement that failed"):
+        delta.sql(f"INSERT INTO {table} VALUES (100, 1, 0)")
+        with pytest.raises(failed):
+            delta.sql(FAILS[what].format(t=table))
+        other.sql(f"DELETE FROM {table} WHERE id = 1")
+    with transaction(delta, path):
+        with pytest.raises(DeltaError, match="CONSTRAINT"):
+            delta.sql(f"INSERT INTO {table} VALUES (200, -1, 0)")
+        delta.sql(f"INSERT INTO {table} VALUES (201, 1, 0)")
+        other.sql(f"UPDATE {table} SET v = 1 WHERE id = 9")
+    assert {9: 1, 201: 1}.items() <= values(delta, table).items()
+
+
+def test_a_write_that_only_rearranges_rows_is_refused(delta: SparkSession, path: str) -> None:
+    """Changes of its rows by other statements would appear in the feed and in streams as new rows."""
+    table = made(delta, path)
+    with transaction(delta, path):
+        delta.sql(f"DELETE FROM {table} WHERE id = 1")
+        writer = delta.table(table).write.format("delta").mode("overwrite").option("dataChange", "false")
+        with pytest.raises(StatementInTransactionError, match="dataChange=false"):
+            writer.save(path)
+    assert delta.table(table).count() == 9

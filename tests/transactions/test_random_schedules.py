@@ -29,19 +29,24 @@ from anabranch.protocol.actions import AddFile
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import PutOutcome
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.transactions.commit import commit_loop
-from anabranch.transactions.commit.commit_context import RetryLimits
+from anabranch.transactions.commit import commit_loop, invariants
+from anabranch.transactions.commit.commit_context import CommittedVersion, RetryLimits
 from anabranch.transactions.commit.commit_draft import CommitDraft
 from anabranch.transactions.commit.log_continuity import PutTimer, check_commit_is_visible
 from anabranch.transactions.delta_log import DeltaLog
-from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.multi_statement.net_changes import NetChanges
+from anabranch.transactions.multi_statement.net_commit import commit_net_changes
+from anabranch.transactions.multi_statement.open_transaction import OpenTransaction
+from anabranch.transactions.proposed_commit import Operation, ProposedCommit
 from anabranch.transactions.transaction import Transaction
 from storage.faults import FaultyStore, PutFault, WriterDied
 from transactions.log_linter import lint
 from transactions.table_on_memory import PLAIN, TestClock, add, features, id_is, metadata, remove, with_properties
 
 FAULTS = st.lists(st.sampled_from([PutFault.NONE, PutFault.NONE, *PutFault]), max_size=8)
-ACTS = st.sampled_from(["append", "delete", "rewrite", "insert_select", "optimize"])
+ACTS = st.sampled_from(["append", "delete", "rewrite", "insert_select", "optimize", "transaction", "transaction"])
+PARTS = ("append", "delete", "rewrite", "insert_select")
+KILLED, UNDONE = 0.05, 0.2
 LEVELS = st.sampled_from(["Serializable", "WriteSerializable"])
 
 
@@ -53,6 +58,8 @@ class Outcome:
     result: str
     version: int | None = None
     files: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    """Files of statements of a transaction that are not in its commit."""
 
 
 class Turns:
@@ -126,6 +133,58 @@ def act(transaction: Transaction, kind: str, name: str, chooser: random.Random) 
     return removed if kind == "delete" else [*removed, add(name, ids=(key, key), rows=1)]
 
 
+Commit = Callable[[], CommittedVersion | None]
+
+
+def run_statement(
+    table: DeltaLog, kind: str, name: str, chooser: random.Random, hand_over: Callable[[], None]
+) -> tuple[Outcome, Commit]:
+    """A single statement, which waits to commit."""
+    transaction = table.begin(Operation(name=kind.upper()))
+    actions = act(transaction, kind, name, chooser)
+    files = tuple(action.path for action in actions if isinstance(action, AddFile))
+    outcome = Outcome(txn_id=transaction.txn_id, result="nothing", files=files)
+    return outcome, lambda: transaction.commit(actions)  # type: ignore[arg-type]
+
+
+def run_statements(
+    table: DeltaLog, kind: str, name: str, chooser: random.Random, hand_over: Callable[[], None]
+) -> tuple[Outcome, Commit | None]:
+    """A transaction of two to four statements, some of them undone, which waits to commit; None for one that is killed.
+
+    Before each statement other writers may move.
+    """
+    whole = OpenTransaction(name)
+    whole.choose_target(table, None, "BEGIN TRANSACTION", label="t")
+    changed = whole.target
+    assert changed is not None
+    written: set[str] = set()
+    for number in range(chooser.randint(2, 4)):
+        hand_over()
+        if chooser.random() < KILLED:
+            return Outcome(txn_id="none", result="nothing", never=tuple(written)), None
+        if chooser.random() < UNDONE and not whole.roll_back_to("s"):
+            whole.set_savepoint("s")
+        statement = changed.log.begin(Operation(name="PART"))
+        actions = act(statement, chooser.choice(PARTS), f"{name}-{number}", chooser)
+        written |= {action.path for action in actions if isinstance(action, AddFile)}
+        if actions:
+            statement.commit(actions)  # type: ignore[arg-type]
+    actions = [*changed.net.others, *changed.net.files]
+    transaction = table.begin_at(Operation(name="TRANSACTION"), snapshot=changed.base)
+    files = tuple(action.path for action in actions if isinstance(action, AddFile))
+    never = tuple(written - set(files))
+    outcome = Outcome(txn_id=transaction.txn_id, result="nothing", files=files, never=never)
+
+    def commit() -> CommittedVersion | None:
+        try:
+            return commit_net_changes(transaction, changed, actions) if actions else None
+        finally:
+            whole.end()
+
+    return outcome, commit
+
+
 def _span(files: list[AddFile]) -> tuple[int, int]:
     stats = [json.loads(file.stats or "") for file in files]
     return min(statistics["minValues"]["id"] for statistics in stats), max(
@@ -147,6 +206,11 @@ def _rows(file: AddFile) -> int:
 def test_every_schedule_keeps_the_log_sound(
     seed: int, plans: list[tuple[list[str], list[PutFault]]], level: str, tracked: bool
 ) -> None:
+    play(seed, plans, level, tracked=tracked)
+
+
+def play(seed: int, plans: list[tuple[list[str], list[PutFault]]], level: str, *, tracked: bool) -> list[Outcome]:
+    """One schedule, judged."""
     clock = TestClock()
     store = MemoryStore(clock=clock)
     chooser = random.Random(seed)
@@ -165,14 +229,17 @@ def test_every_schedule_keeps_the_log_sound(
             source = random.Random(f"{seed}/{number}")
             table = DeltaLog(faulty, clock, source, bounds=RetryLimits(attempts_max=20, unresolved_attempts_max=3))
             for step, kind in enumerate(kinds):
-                transaction = table.begin(Operation(name=kind.upper()))
-                actions = act(transaction, kind, f"w{number}-{step}", source)
+                name = f"w{number}-{step}"
+                prepared = run_statements if kind == "transaction" else run_statement
+                outcome, commit = prepared(table, kind, name, source, hand_over)
+                outcomes.append(outcome)
+                if commit is None:
+                    return  # the process is killed between two statements
                 hand_over()
-                outcomes.append(outcome := Outcome(txn_id=transaction.txn_id, result="nothing"))
-                outcome.files = tuple(action.path for action in actions if isinstance(action, AddFile))
                 try:
-                    outcome.version = transaction.commit(actions).version  # type: ignore[arg-type]
-                    outcome.result = "committed"
+                    committed = commit()
+                    outcome.result = "nothing" if committed is None else "committed"
+                    outcome.version = None if committed is None else committed.version
                 except DeltaConcurrentModificationException:
                     outcome.result = "conflict"
                 except StorageError:
@@ -189,6 +256,42 @@ def test_every_schedule_keeps_the_log_sound(
 
     assert lint(store) == []
     judge(store, outcomes, zombies)
+    return outcomes
+
+
+def test_transactions_meet_all_that_can_happen_to_them() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(60):
+        chooser = random.Random(f"{seed}/plans")
+        faults = [[chooser.choice(list(PutFault)) for _ in range(2)] for _ in range(3)]
+        outcomes = play(
+            seed, [(["transaction", "transaction"], of_one) for of_one in faults], "Serializable", tracked=True
+        )
+        met.update(outcome.result for outcome in outcomes)
+        met["without a part"] += any(outcome.never and outcome.result == "committed" for outcome in outcomes)
+        met["killed between statements"] += any(outcome.txn_id == "none" for outcome in outcomes)
+    assert min(met.values()) >= 3, met
+    assert met.keys() >= {"committed", "conflict", "refused", "nothing", "without a part"}
+
+
+def test_a_commit_of_all_that_its_statements_added_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: files that one statement adds and the next removes are in the commit, too."""
+
+    def gross(self: NetChanges, proposal: ProposedCommit) -> NetChanges:
+        return dataclasses.replace(
+            after(self, proposal), adds={**self.adds, **{add.path: add for add in proposal.adds}}
+        )
+
+    after = NetChanges.after
+    monkeypatch.setattr(NetChanges, "after", gross)
+    monkeypatch.setattr(invariants, "_inconsistent_files", lambda *facts: iter(()))
+    found = 0
+    for seed in range(30):
+        try:
+            play(seed, [(["transaction"] * 3, [])] * 2, "Serializable", tracked=False)
+        except AssertionError:
+            found += 1
+    assert found
 
 
 def _is_commit(path: str) -> bool:
@@ -217,6 +320,7 @@ def judge(store: MemoryStore, outcomes: list[Outcome], zombies: list[PutOutcome]
             assert len(at) <= 1, "I2: once or not at all"
         for path in outcome.files:
             assert adds.get(path, 0) == len(at), "no half commits, no second ones"
+        assert not adds.keys() & set(outcome.never), "no changes of a part of a transaction"
     assert set(zombies) <= {PutOutcome.CREATED, PutOutcome.EXISTS}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import msgspec
@@ -12,100 +11,33 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.errors.commits import (
     ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
     ConcurrentTransactionException,
     StatementInTransactionError,
 )
-from anabranch.protocol.actions import AddFile, Metadata, SetTransaction
+from anabranch.protocol.actions import Metadata, SetTransaction
 from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK
 from anabranch.schema.serialization import schema_string
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.transactions.commit.commit_context import CommittedVersion
-from anabranch.transactions.multi_statement.net_changes import NetChanges
-from anabranch.transactions.multi_statement.net_commit import commit_net_changes
 from anabranch.transactions.multi_statement.open_transaction import OpenTransaction, is_uncommitted, open_transaction
-from anabranch.transactions.proposed_commit import Operation
-from anabranch.transactions.read_set import RowsOfFile
-from anabranch.transactions.rows.deletion_vector_actions import hide_rows
-from anabranch.transactions.transaction import Transaction
+from anabranch.transactions.read_set import WHOLE_TABLE
 from transactions.log_linter import lint
+from transactions.open_statements import VECTORS, Open, Reference, delete, hidden
 from transactions.table_on_memory import (
     SCHEMA,
     Writer,
     add,
     created,
     features,
-    id_is,
     metadata,
     remove,
     rival_of,
     with_properties,
 )
 
-VECTORS = features("appendOnly", "deletionVectors", "invariants")
 A, B, NEW = add("a"), add("b"), add("new")
 BASE_A = ("a", None)
 JOB = "job"
-
-
-@dataclasses.dataclass(frozen=True)
-class Reference:
-    label: str = "events"
-
-
-class Open:
-    """An open transaction of one table."""
-
-    def __init__(self, table: Writer) -> None:
-        self.transaction = OpenTransaction("the transaction")
-        self.transaction.choose_target(table.table, Reference(), "BEGIN TRANSACTION", label="events")
-        assert self.transaction.target is not None
-        self.target = self.transaction.target
-
-    @property
-    def net(self) -> NetChanges:
-        return self.target.net
-
-    def begin(self, name: str = "WRITE") -> Transaction:
-        return self.target.log.begin(Operation(name=name))
-
-    def live(self, path: str) -> AddFile:
-        return self.target.snapshot.files.at_path(path)[0]
-
-    def delete(self, path: str, *rows: int) -> None:
-        """Hide these rows of the file; all that it shows, without any."""
-        statement, file = self.begin("DELETE"), self.live(path)
-        positions = BitMap64(rows) if rows else None
-        statement.record_scan(id_is(1), files=[file.key], rows={file.key: positions} if positions else None)
-        actions = hide_rows([RowsOfFile(file=file, positions=positions)], statement.vectors, removed_at_ms=0)
-        statement.commit(actions, deleted_rows={file.key: positions})
-
-    def rewrite(self, path: str, new: AddFile) -> None:
-        statement, file = self.begin("UPDATE"), self.live(path)
-        statement.record_scan(id_is(1), files=[file.key], rows={file.key: BitMap64([0])})
-        statement.commit([remove(file), new])
-
-    def commit(self) -> CommittedVersion:
-        target = self.target
-        statement = target.committed.begin_at(Operation(name="TRANSACTION"), snapshot=target.base)
-        committed = commit_net_changes(statement, target, [*self.net.others, *self.net.files])
-        self.transaction.end()
-        return committed
-
-
-def hidden(table: Writer, path: str) -> set[int]:
-    (file,) = table.table.snapshots.latest().files.at_path(path)
-    (rows,) = table.begin().vectors.hidden([file])
-    return set(rows)
-
-
-def delete(table: Writer, path: str, *rows: int) -> None:
-    """Another session's DELETE."""
-    statement = table.begin("DELETE")
-    assert statement.snapshot is not None
-    (file,) = statement.snapshot.files.at_path(path)
-    statement.record_scan(id_is(1), files=[file.key], rows={file.key: BitMap64(rows)})
-    actions = hide_rows([RowsOfFile(file=file, positions=BitMap64(rows))], statement.vectors, removed_at_ms=0)
-    statement.commit(actions, deleted_rows={file.key: BitMap64(rows)})
 
 
 @pytest.fixture
@@ -370,3 +302,44 @@ def test_what_cannot_be_released_does_not_fail_the_end() -> None:
     transaction.end()
     assert released == [True]
     assert open_transaction("ends") is None
+
+
+def test_a_failed_statement_changes_nothing_and_has_read_all_rows(table: Writer) -> None:
+    """Its program knows that it failed, which may depend on any row."""
+    ours = Open(table)
+    ours.delete("a", 1)
+    before, scans = ours.target.snapshot, ours.target.reads().scans
+    ours.begin("UPDATE")
+    assert ours.target.snapshot is before
+    assert len(ours.target.statements) == 1
+    assert ours.target.reads().scans == (*scans, WHOLE_TABLE)
+    ours.delete("a", 2)
+    delete(rival_of(table), "b", 7)
+
+    with pytest.raises(ConcurrentDeleteReadException) as lost:
+        ours.commit()
+    assert "a statement that failed" in str(lost.value)
+
+
+def test_a_failed_append_has_read_what_it_recorded(table: Writer) -> None:
+    """It fails by rows that it makes, and not by those of the table."""
+    ours = Open(table)
+    ours.delete("a", 1)
+    failed = ours.begin()
+    failed.has_written(app_id=JOB, version=1)
+    failed.has_recorded_all = True
+    assert len(ours.target.reads().scans) == 1
+    assert ours.target.reads().application_ids == {JOB}
+    delete(rival_of(table), "b", 7)
+    ours.commit()
+    assert (hidden(table, "a"), hidden(table, "b")) == ({1}, {7})
+
+
+def test_a_statement_that_ended_has_not_failed(table: Writer) -> None:
+    ours = Open(table)
+    ours.begin("DELETE").end_without_commit()
+    late = ours.begin("DELETE")
+    ours.delete("a", 1)
+    with pytest.raises(StatementInTransactionError):
+        late.commit([remove(A)])
+    assert len(ours.target.reads().scans) == 1

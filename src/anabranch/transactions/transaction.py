@@ -40,6 +40,9 @@ from anabranch.transactions.rows.deletion_vector_actions import Vectors
 class MultiStatementTransaction(Interface):
     """What a transaction calls that is one statement of a larger one."""
 
+    def begin(self, statement: Transaction) -> None:
+        """Take note of a statement. One that never ends has failed, which the program has seen."""
+
     def keep(self, proposal: ProposedCommit, read: Snapshot | None) -> CommittedVersion:
         """Take the changes of the statement, which were made from the version `read`, and return their result."""
 
@@ -81,6 +84,12 @@ class Transaction:
         self._scans: list[Scan] = []
         self._application_ids: set[str] = set()
         self._part_of = part_of
+        self.has_ended = False
+        """Whether its changes or its reads were handed on, of a statement of a larger transaction."""
+        self.has_recorded_all = False
+        """Whether it will read no other rows of the table than those of the scans recorded so far."""
+        if part_of is not None:
+            part_of.begin(self)
 
     @property
     def read_version(self) -> int:
@@ -233,12 +242,14 @@ class Transaction:
         return self._committed(self.propose(actions, bins=bins, metrics=metrics, tags=tags))
 
     def _committed(self, proposal: ProposedCommit) -> CommittedVersion | None:
+        self.has_ended = True
         if self._part_of is not None:
             return self._part_of.keep(proposal, self.snapshot)
         return self._commit_proposal(proposal)
 
     def end_without_commit(self) -> None:
         """End the transaction, which has nothing to change. What it has read counts for the larger one, if any."""
+        self.has_ended = True
         if self._part_of is not None:
             self._part_of.keep_reads(self.reads(), self.snapshot)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from anabranch.clock import random_uuid
 from anabranch.commands.catalog_registration import register_if_changed
-from anabranch.commands.multi_statement.net_feed import net_change_files
+from anabranch.commands.multi_statement.net_feed import ChangedRows
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.commits import TransactionStateError
@@ -16,6 +16,7 @@ from anabranch.protocol.actions import AddCDCFile
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.commit.commit_draft import ROWS_KEPT_TAG
+from anabranch.transactions.multi_statement.net_change_data import net_change_files
 from anabranch.transactions.multi_statement.net_changes import NetChanges
 from anabranch.transactions.multi_statement.net_commit import commit_net_changes
 from anabranch.transactions.multi_statement.open_transaction import (
@@ -133,7 +134,7 @@ def _committed(transaction: OpenTransaction, attempt: Attempt) -> CommittedVersi
 
 def _commit(table: TableRef, changed: TableInTransaction, attempt: Attempt) -> CommittedVersion | None:
     net, statements = changed.net, changed.statements
-    change_files = net_change_files(table, changed)
+    change_files = net_change_files(changed, ChangedRows(table, changed.snapshot))
     actions = [*net.others, *net.files, *change_files]
     if not actions:
         return None

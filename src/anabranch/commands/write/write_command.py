@@ -15,7 +15,13 @@ from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import run_with_conflict_retries
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
-from anabranch.commands.table_access import TableRef, one_statement, table_to_write, warn_of_parquet
+from anabranch.commands.table_access import (
+    TableRef,
+    check_may_be_part,
+    one_statement,
+    table_to_write,
+    warn_of_parquet,
+)
 from anabranch.commands.write.overwrite_changes import with_inserts_recorded
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import replacement_resolved
@@ -85,6 +91,8 @@ def write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteA
 
 
 def _write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
+    if not options.data_change:
+        check_may_be_part(table, "WRITE with dataChange=false")
     for _ in range(CREATION_RACES_MAX):
         snapshot = table.delta_log.snapshots.latest_or_none()
         if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:
@@ -154,9 +162,11 @@ def _write_once(
     if options.application is not None:
         app_id, version = options.application
         if transaction.has_written(app_id=app_id, version=version):
+            transaction.end_without_commit()
             return None
     target = _target(table, frame, options, api, snapshot)
     _record_reads(table, frame, options, snapshot, transaction, versions)
+    transaction.has_recorded_all = options.mode is SaveMode.APPEND
     written = write_rows(table, frame, target, options)
     replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:

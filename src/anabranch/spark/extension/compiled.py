@@ -1,7 +1,7 @@
 """Our Java classes in the driver's JVM: compiled by the compiler that Spark ships, or loaded from an earlier jar.
 
-They run on the driver only, except `NestedIdsWriteSupport`, which executors fetch if a table needs it. Plans for executors
-have no other classes than Spark's own.
+They run on the driver only, except `NestedIdsWriteSupport`, which executors fetch if a table needs it. Plans for
+executors have no other classes than Spark's own.
 """
 
 from __future__ import annotations

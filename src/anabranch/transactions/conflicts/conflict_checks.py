@@ -89,7 +89,7 @@ def conflicting_statement(context: ConflictContext) -> str | None:
     for number, statement in enumerate(context.ours.statements, start=1):
         if _has_data_conflict(dataclasses.replace(context, ours=statement, no_matches=set())):
             return f"statement {number} of the transaction, {statement.operation.name}"
-    return "a query of the transaction"
+    return "a query of the transaction, or a statement that failed"
 
 
 def _has_data_conflict(context: ConflictContext) -> bool:

@@ -30,7 +30,8 @@ from anabranch.transactions.multi_statement.net_changes import (
     with_changes,
 )
 from anabranch.transactions.proposed_commit import ProposedCommit, encoded_metrics
-from anabranch.transactions.read_set import ReadSet, Scan
+from anabranch.transactions.read_set import WHOLE_TABLE, ReadSet, Scan
+from anabranch.transactions.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.commit")
 _uncommitted_versions = itertools.count(2**62)
@@ -89,6 +90,7 @@ class TableInTransaction:
         self._states = [_State(snapshot=base, net=NetChanges(base_files=self.base_files))]
         self._scans: list[Scan] = []
         self._applications: set[str] = set()
+        self._begun: list[Transaction] = []
         self._lock = threading.RLock()
         self.log = log.as_seen_by(self, _Versions(log.snapshots, self))
         """The table as the transaction sees it."""
@@ -116,10 +118,27 @@ class TableInTransaction:
         with self._lock:
             self._scans.append(scan_of_base(scan, seen, self.base, self.base_files))
 
-    def reads(self) -> ReadSet:
-        """All reads so far, of statements and queries."""
+    def begin(self, statement: Transaction) -> None:
+        """Take note of a statement, for the case that it fails."""
         with self._lock:
-            return ReadSet(scans=tuple(self._scans), application_ids=frozenset(self._applications))
+            self._begun = [earlier for earlier in self._begun if not earlier.has_ended]
+            self._begun.append(statement)
+
+    def reads(self) -> ReadSet:
+        """All reads so far, of statements, failed statements and queries."""
+        with self._lock:
+            failed = [statement for statement in self._begun if not statement.has_ended]
+            scans = [*self._scans, *itertools.chain.from_iterable(map(self._reads_of_failed, failed))]
+            applications = self._applications.union(*(statement.reads().application_ids for statement in failed))
+            return ReadSet(scans=tuple(scans), application_ids=frozenset(applications))
+
+    def _reads_of_failed(self, statement: Transaction) -> list[Scan]:
+        """All rows, unless the statement had recorded what it reads before its jobs began."""
+        if not statement.has_recorded_all:
+            return [WHOLE_TABLE]
+        seen = statement.snapshot
+        assert seen is not None, "a transaction changes a table that exists"
+        return [scan_of_base(scan, seen, self.base, self.base_files) for scan in statement.reads().scans]
 
     def roll_back_to(self, num_statements: int) -> None:
         """Undo all statements but the first ones. What they have read still counts: the program has seen it."""
