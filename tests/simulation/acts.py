@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 from anabranch.clock import random_uuid
 from anabranch.commands.restore.restore_table import missing_files
@@ -11,16 +12,13 @@ from anabranch.log.cleanup import clean_up_log
 from anabranch.log.log_compaction import write_log_compaction
 from anabranch.snapshot.checkpointing import write_checkpoint
 from concurrency.executor import Running, begin
-from concurrency.histories import LEVELS
 from concurrency.played_transactions import RunningTransaction
 from concurrency.several_statements import SeveralStatements
 from concurrency.statements import Restore, Statement
+from simulation.events import THINK
 from simulation.log_watch import LogWatch
 from simulation.scheduling import Turn
 from simulation.simulated_table import SimulatedTable, vacuum
-
-__all__ = ["LEVELS"]
-
 
 class VersionsGone(Exception):
     """RESTORE to a version whose files VACUUM has deleted; it refuses that."""
@@ -42,6 +40,10 @@ class Attempt:
     newest_version: int = -1
     """The newest version when it ended."""
 
+    @property
+    def keeps_removed_files(self) -> bool:
+        return not (isinstance(self.act, Vacuum) and self.act.hours is not None)
+
     def __str__(self) -> str:
         return f"{self.actor}'s act {self.number}, {self.act}"
 
@@ -54,6 +56,8 @@ class Process:
     played: SimulatedTable
     watch: LogWatch
     attempt: Attempt
+    memory: dict[str, Any]
+    """What the actor has written down; it survives the process."""
 
     def check(self, problems: list[str]) -> None:
         self.turn.scheduler.complain(problems)
@@ -82,6 +86,7 @@ class Change(Act):
         if isinstance(statement, SeveralStatements):
             transaction = RunningTransaction(played, statement)
             for _ in statement.steps:
+                process.turn.call(THINK, "")
                 transaction.proceed()
             running: Running | RunningTransaction = transaction
         else:
@@ -92,6 +97,7 @@ class Change(Act):
             if isinstance(statement, Restore):
                 _check_files(played, running, statement)
         process.attempt.running = running
+        process.turn.call(THINK, "")
         committed = running.commit()
         return None if committed is None else committed.version
 

@@ -35,11 +35,14 @@ class Kind(enum.Enum):
     REPEATED = "the request takes effect again later"
     STALE = "the listing lacks new files"
     PARTIAL = "the listing ends early"
+    GAP = "the listing lacks a file"
     TORN = "the file is read in part"
     SYNC_FAILS = "fsync fails"
     SYNC_FAILS_ALWAYS = "fsync fails from now on"
 
 
+THINK = "think"
+"""No call of the store, but the moment between what an act reads and what it commits."""
 TIMED = {Kind.PAUSE, Kind.CLOCK, Kind.LATE, Kind.REPEATED, Kind.STALE}
 
 
@@ -121,7 +124,7 @@ class RandomPlan:
         events: list[Event] = []
         if rng.random() < weather.pauses:
             events.append(Event(Kind.PAUSE, rng.choice([1_000, 20_000, 3_600_000, 2 * DAY_MS, 31 * DAY_MS, 62 * DAY_MS])))
-        if actors and rng.random() < weather.switches:
+        if actors and rng.random() < (3 * weather.switches if call == THINK else weather.switches):
             events.append(Event(Kind.SWITCH, actor=rng.choice(actors)))
         if rng.random() < weather.jumps:
             events.append(Event(Kind.CLOCK, rng.choice([-3_600_000, -1_000, 5_000, 3_600_000, 365 * DAY_MS])))
@@ -129,11 +132,11 @@ class RandomPlan:
             events.append(Event(rng.choice([Kind.DEATH, Kind.DEATH_AFTER])))
         if weather.local and rng.random() < weather.power:
             events.append(Event(Kind.POWER_LOSS))
-        if rng.random() < weather.faults:
+        if call != THINK and rng.random() < weather.faults:
             events.append(self._fault(call))
         elif call in ("list_from", "list_tree", "walk") and rng.random() < weather.bad_lists:
             stale = Event(Kind.STALE, rng.choice([100, 1_000, 60_000]))
-            events.append(rng.choice([stale, Event(Kind.PARTIAL, rng.randint(0, 6))]))
+            events.append(rng.choice([stale, Event(Kind.PARTIAL, rng.randint(0, 6)), Event(Kind.GAP, rng.randint(0, 9))]))
         elif call in ("read", "open", "read_range") and rng.random() < weather.torn:
             events.append(Event(Kind.TORN, rng.randint(0, 99)))
         return events

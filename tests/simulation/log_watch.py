@@ -7,22 +7,28 @@ log has gone on without it is in no version; whether its writer heard of that is
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Protocol
 
 from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import vector_ids
+from anabranch.log.segment import find_segment
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
+from simulation.events import DAY_MS, duration
 from simulation.scheduling import StorageClock
 from simulation.simulated_store import Disk
 from transactions.log_linter import COMMIT, ReplayedLog, judge_commit
 
 Keys = frozenset[tuple[str, str | None]]
+LOG_KEPT_MS = 30 * DAY_MS
+FILES_KEPT_MS = 7 * DAY_MS
 
 
 class Cause(Protocol):
@@ -30,6 +36,10 @@ class Cause(Protocol):
 
     versions: list[int]
     """The versions in the log that it has committed."""
+
+    @property
+    def keeps_removed_files(self) -> bool:
+        """Whether it deletes removed files only after the retention of the table."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,21 +59,36 @@ class LogWatch:
         """Every commit of the log and every file that ever was."""
         self.commits: list[KeptCommit] = []
         self.reads = 0
+        self.is_dropped = False
+        self._removed_ms: dict[str, int] = {}
+        """When files left the newest version."""
+        self._appeared_ms: list[int] = []
+        """When versions appeared."""
         self._disk = disk
         self._clock = clock
         self._complain = complain
         self._replayed = ReplayedLog(store=self.archive)
+        self._checked: set[tuple[StoredFile, ...]] = set()
+        """Checkpoints that have been read."""
 
     @property
     def newest_version(self) -> int:
         return len(self.commits) - 1
 
+    def drop(self) -> None:
+        """Delete everything. What is put from now on is in no table."""
+        self.is_dropped = True
+        for file in list(self._disk.list_tree()):
+            self._disk.delete(file.path)
+
     def created(self, path: str, data: bytes, cause: object) -> None:
+        if self.is_dropped:
+            return
         match = COMMIT.fullmatch(path)
         if match is None:
             if not path.startswith("_delta_log/"):
                 self.archive.put(path, data)
-            elif not path.endswith(".crc"):
+            elif path.endswith(".compacted.json"):
                 self._read_again(path)
             return
         if int(match[1]) != len(self.commits):
@@ -72,15 +97,20 @@ class LogWatch:
         self._read_again(path)
 
     def replaced(self, path: str, cause: object) -> None:
+        if self.is_dropped:
+            return
         if not path.startswith("_delta_log/"):
             self.archive.put(path, self._disk.read(path))
         elif not path.endswith((".crc", ".clock")):
             self._read_again(path)
 
     def deleted(self, path: str, cause: object) -> None:
+        if self.is_dropped:
+            return
         match = COMMIT.fullmatch(path)
         if match is not None and int(match[1]) == self.newest_version:
             self._pop()
+        self._complain(self._deleted_early(path, match, cause))
         if path.startswith("_delta_log/") and not path.endswith((".crc", ".clock")):
             self._read_again(path)
         else:
@@ -88,6 +118,8 @@ class LogWatch:
 
     def lost_power(self) -> None:
         """The newest commits may be gone; whether one of them was acknowledged is judged in the end."""
+        if self.is_dropped:
+            return
         while self.commits and not self._is_on_disk(self.newest_version):
             self._pop()
         self._read_again("the power loss")
@@ -104,11 +136,29 @@ class LogWatch:
     def _append(self, data: bytes, cause: Cause) -> None:
         version = len(self.commits)
         self.archive.put(commit_path(version), data)
+        before = {path for path, _ in self._replayed.live}
         problems = judge_commit(self._replayed, version, data)
+        now_ms = self._clock.now_ms()
+        self._appeared_ms = [*self._appeared_ms[:version], now_ms]
+        self._removed_ms |= dict.fromkeys(before - {path for path, _ in self._replayed.live}, now_ms)
         cause.versions.append(version)
         self.commits.append(KeptCommit(data=data, cause=cause, live=frozenset(self._replayed.live)))
         self._complain([f"version {version}: {problem}" for problem in problems])
         self._check_files(f"after version {version}")
+
+    def _deleted_early(self, path: str, commit: re.Match[str] | None, cause: Cause) -> list[str]:
+        """Whether VACUUM and clean-up, by the retention of the table, delete what a reader may still want."""
+        now_ms = self._clock.now_ms()
+        if commit is not None and int(commit[1]) < self.newest_version:
+            kept_ms = now_ms - self._appeared_ms[int(commit[1]) + 1]
+            configuration = self._replayed.metadata["configuration"]  # type: ignore[index]
+            if configuration.get("delta.logRetentionDuration") is None and kept_ms < LOG_KEPT_MS:
+                return [f"{path} is deleted {duration(kept_ms)} after the next version"]
+        if path in self._removed_ms and cause.keeps_removed_files:
+            kept_ms = now_ms - self._removed_ms[path]
+            if kept_ms < FILES_KEPT_MS:
+                return [f"{path} is deleted {duration(kept_ms)} after it left the table"]
+        return []
 
     def _pop(self) -> None:
         commit = self.commits.pop()
@@ -123,16 +173,20 @@ class LogWatch:
         return self._disk.head(path) is not None and self._disk.read(path) == self.commits[version].data
 
     def _read_again(self, path: str) -> None:
-        """A reader that comes now has the newest version."""
+        """A reader that comes now has the newest version. A checkpoint is read once, and again behind a deletion in it."""
         self.reads += 1
         try:
-            snapshot = SnapshotCache(self._disk, self._clock).latest()
+            segment = find_segment(self._disk)
+            newest = f"readers have version {segment.version}, the newest is {self.newest_version}"
+            problems = [] if segment.version == self.newest_version else [newest]
+            checkpoint = None if segment.checkpoint is None else segment.checkpoint.files
+            if "_sidecars" in path:
+                self._checked.clear()
+            if not problems and (checkpoint is None or checkpoint not in self._checked):
+                problems = self.problems_of_snapshot(SnapshotCache(self._disk, self._clock).latest())
+                self._checked |= set() if checkpoint is None else {checkpoint}
         except DeltaError as error:
-            self._complain([f"after {path} no reader can read the table: {type(error).__name__}: {error}"])
-            return
-        problems = self.problems_of_snapshot(snapshot)
-        if snapshot.version < self.newest_version:
-            problems.append(f"readers have version {snapshot.version}, the newest is {self.newest_version}")
+            problems = [f"no reader can read the table: {type(error).__name__}: {error}"]
         self._complain([f"after {path}: {problem}" for problem in problems])
 
     def _check_files(self, when: str) -> None:

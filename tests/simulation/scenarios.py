@@ -12,9 +12,10 @@ from concurrency.random_histories import SHARES, Mix, random_history, random_sta
 from concurrency.statements import shown
 from simulation.acts import Act, Change, Checkpoint, CleanUp, CompactLog, Read, Vacuum
 from simulation.events import DAY_MS, Weather, duration
+from simulation.other_acts import DropTable, GiveRowIds, LeaveJunk, MicroBatch
 
 Programs = tuple[tuple[str, tuple[Act, ...]], ...]
-WAITS_MS = [*[0] * 12, 10, 200, 60_000, DAY_MS, 15 * DAY_MS, 31 * DAY_MS]
+WAITS_MS = [*[0] * 20, 10, 200, 60_000, DAY_MS, 15 * DAY_MS, 31 * DAY_MS]
 COMMITS_MAX = 14
 """The judge of WriteSerializable looks for an order of so many."""
 
@@ -31,6 +32,8 @@ class Scenario:
     """Those that concern the log."""
     programs: Programs
     weather: Weather
+    has_rows_in_files: bool = False
+    """Whether data files are Parquet, which only other engines read here."""
 
     @property
     def history(self) -> History:
@@ -53,11 +56,27 @@ def _waits(act: Act) -> str:
     return f"after {duration(act.wait_ms)}, " if act.wait_ms else ""
 
 
-def random_scenario(seed: int) -> Scenario:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Focus:
+    """Parts of a scenario that are not drawn."""
+
+    mix: Mix | None = None
+    upkeep: tuple[Act, ...] | None = None
+    """The acts of the keeper."""
+    others: tuple[Act, ...] | None = None
+    """Those of another program."""
+    properties: tuple[tuple[str, str], ...] | None = None
+    weather: Weather | None = None
+
+
+NO_FOCUS = Focus()
+
+
+def random_scenario(seed: int, focus: Focus = NO_FOCUS) -> Scenario:
     """The scenario of a seed, always the same."""
     rng = random.Random(f"scenario {seed}")
     mixes = [_ours(mix) for mix, _ in SHARES.values()]
-    mix = rng.choices(mixes, [share for _, share in SHARES.values()])[0]
+    mix = focus.mix or rng.choices(mixes, [share for _, share in SHARES.values()])[0]
     history = random_history(rng, mix)
     opening = [Change(0, statement) for statement in history.statements[: len(mix.opens)]]
     writers = [
@@ -67,18 +86,24 @@ def random_scenario(seed: int) -> Scenario:
     name, acts = writers[0]
     writers[0] = name, (*opening, *acts)
     programs = [*writers]
-    if rng.random() < 0.7:
-        programs.append(("keeper", tuple(_upkeep(rng) for _ in range(rng.randint(1, 5)))))
+    if mix.opens == ("support",):
+        programs.append(("backfill", (GiveRowIds(rng.choice([0, 50, 200])),)))
+    if focus.upkeep is not None or rng.random() < 0.7:
+        programs.append(("keeper", focus.upkeep or tuple(_upkeep(rng) for _ in range(rng.randint(1, 5)))))
     if rng.random() < 0.5:
         programs.append(("reader", tuple(Read(rng.choice(WAITS_MS), rng.choice([0, 0, 1, 3])) for _ in range(3))))
+    if rng.random() < 0.3:
+        programs.append(("stream", tuple(MicroBatch(rng.choice(WAITS_MS), rng.choice([1, 2, 100])) for _ in range(4))))
+    if focus.others is not None or rng.random() < 0.1:
+        programs.append(("other program", focus.others or (_disturbance(rng),)))
     return Scenario(
         seed=seed,
         level=history.level,
         manner=history.manner,
         files=history.files,
-        properties=_properties(rng),
+        properties=_properties(rng) if focus.properties is None else focus.properties,
         programs=tuple(programs),
-        weather=_weather(rng),
+        weather=focus.weather or _weather(rng),
     )
 
 
@@ -104,8 +129,13 @@ def _upkeep(rng: random.Random) -> Act:
     )
 
 
+def _disturbance(rng: random.Random) -> Act:
+    wait_ms = rng.choice([0, 100, 500, 60_000])
+    return DropTable(wait_ms) if rng.random() < 0.3 else LeaveJunk(wait_ms, rng.randrange(6))
+
+
 def _properties(rng: random.Random) -> tuple[tuple[str, str], ...]:
-    properties = {"delta.checkpointInterval": str(rng.choice([1, 2, 3, 10]))}
+    properties = {"delta.checkpointInterval": str(rng.choice([1, 2, 3, 5, 10]))}
     if rng.random() < 0.3:
         properties["delta.logRetentionDuration"] = rng.choice(["interval 1 day", "interval 2 hours"])
     if rng.random() < 0.3:
@@ -120,7 +150,7 @@ def _weather(rng: random.Random) -> Weather:
     calm = rng.random() < 0.2
     return Weather(
         local=local,
-        switches=rng.choice([0.05, 0.2, 0.5]),
+        switches=rng.choice([0.1, 0.3, 0.6]),
         faults=0.0 if calm else rng.choice([0.0, 0.01, 0.04, 0.1]),
         deaths=0.0 if calm else rng.choice([0.0, 0.0, 0.01]),
         pauses=rng.choice([0.0, 0.0, 0.01, 0.03]),

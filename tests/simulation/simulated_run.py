@@ -28,7 +28,7 @@ from simulation.log_watch import LogWatch
 from simulation.scenarios import Scenario
 from simulation.scheduling import InlinePool, Scheduler, SimulatedClock, StorageClock, Turn
 from simulation.simulated_store import Disk, SimulatedStore
-from simulation.simulated_table import SimulatedTable, as_parquet
+from simulation.simulated_table import SimulatedTable, as_parquet, as_text
 from simulation.verdicts import problems_of_attempts, problems_of_log
 from storage.faults import WriterDied
 from transactions.table_on_memory import features, with_properties
@@ -59,11 +59,13 @@ class Simulation:
     def __init__(self, scenario: Scenario, plan: EventPlan) -> None:
         self.scenario = scenario
         self.plan = plan
+        self.content = as_parquet if scenario.has_rows_in_files else as_text
         self.scheduler = Scheduler(plan)
         self.clock = StorageClock(self.scheduler)
         self.disk = Disk(self.clock)
         self.watch = LogWatch(self.disk, self.clock, self.scheduler.complain)
         self.attempts: list[Attempt] = []
+        self.memories: dict[str, dict[str, object]] = {}
         self.data: dict[str, tuple[Row, ...]] = {}
         self.kept: dict[str, tuple[KeptId | None, ...]] = {}
         self.scheduler.lose_power = self.disk.lose_power
@@ -103,7 +105,7 @@ class Simulation:
         self.disk.watcher = self.watch
         creation = Attempt(actor="creator", number=0, act=Act(0), result="committed", version=0)
         for path, rows in self.data.items():
-            self.disk.replace(path, as_parquet(rows), creation)
+            self.disk.replace(path, self.content(rows), creation)
         self.disk.sync("")
         self.disk.create("_delta_log/00000000000000000000.json", encode_actions(actions), creation)
         self.disk.sync("_delta_log")
@@ -157,8 +159,9 @@ class Simulation:
             data=self.data,
             kept=self.kept,
             random=source,
+            content=self.content,
         )
-        return Process(turn=turn, played=played, watch=self.watch, attempt=self.attempts[0])
+        return Process(turn=turn, played=played, watch=self.watch, attempt=self.attempts[0], memory=self.memories.setdefault(turn.name, {}))
 
     def _played(self, store: object) -> PlayedTable:
         return PlayedTable(

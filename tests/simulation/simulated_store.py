@@ -221,6 +221,8 @@ class SimulatedStore:
         if age_ms is not None:
             newest_ms = self._disk._clock.now_ms() - age_ms
             listed = [file for file in listed if file.modified_ms <= newest_ms]
+        if (gap := call.value(Kind.GAP)) is not None and listed:
+            del listed[gap % len(listed)]
         return listed if count is None else listed[:count]
 
     def _torn(self, call: _Call, data: bytes) -> bytes:

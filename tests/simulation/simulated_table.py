@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -28,6 +28,8 @@ PARQUET = pa.schema([pa.field("k", pa.int64()), pa.field("v", pa.int64())])
 class SimulatedTable(PlayedTable):
     """A played table whose data files are in the storage, too."""
 
+    content: Callable[[Sequence[Row]], bytes]
+
     def version(self, snapshot: Snapshot | None = None) -> Version:
         # Nothing is kept: behind a power loss another commit may have the same version.
         read = snapshot or self.table.snapshots.latest()
@@ -43,7 +45,7 @@ class SimulatedTable(PlayedTable):
         kept: Sequence[KeptId | None] = (),
     ) -> AddFile:
         add = super().write(rows, data_change=data_change, counted=counted, kept=kept)
-        data = as_parquet(rows)
+        data = self.content(rows)
         self.store.put(add.path, data)
         return msgspec.structs.replace(add, size=len(data), modification_time=self.clock.now_ms())
 
@@ -54,6 +56,11 @@ def as_parquet(rows: Sequence[Row]) -> bytes:
     columns = [pa.array([row.k for row in rows], pa.int64()), pa.array([row.v for row in rows], pa.int64())]
     pq.write_table(pa.table(columns, schema=PARQUET), sink)
     return bytes(sink.getvalue())
+
+
+def as_text(rows: Sequence[Row]) -> bytes:
+    """The content of a data file that is never opened but by those who know its rows."""
+    return repr(tuple(rows)).encode()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

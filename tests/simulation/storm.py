@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from simulation.events import RandomPlan
-from simulation.scenarios import random_scenario
+from simulation.scenarios import NO_FOCUS, Focus, random_scenario
 from simulation.simulated_run import RunResult, Simulation
 from simulation.smaller_runs import smallest
 
@@ -55,9 +55,9 @@ class Storm:
         )
 
 
-def run_seed(seed: int) -> RunResult:
-    """The run of a seed, always the same."""
-    scenario = random_scenario(seed)
+def run_seed(seed: int, focus: Focus = NO_FOCUS, *, with_rows: bool = False) -> RunResult:
+    """The run of a seed, always the same. With `with_rows` data files are Parquet."""
+    scenario = dataclasses.replace(random_scenario(seed, focus), has_rows_in_files=with_rows)
     return Simulation(scenario, RandomPlan(random.Random(f"events {seed}"), scenario.weather)).run()
 
 
