@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from anabranch.commands.alter import row_id_backfill
@@ -103,6 +105,21 @@ class _NumberedTable:
         return self.process.played.random
 
     @property
+    def open_transaction(self) -> None:
+        return None
+
+    def setting(self, name: str) -> None:
+        return None
+
+    @property
+    def count_tasks(self) -> None:
+        return None
+
+    @contextlib.contextmanager
+    def described_jobs(self) -> Iterator[None]:
+        yield
+
+    @property
     def delta_log(self) -> DeltaLog:
         return self.process.played.table
 
@@ -122,15 +139,13 @@ class GiveRowIds(Act):
         begun = table.latest()
         if not row_id_backfill.tracks_rows(begun.protocol, begun.metadata):
             return
-        for batch in range(row_id_backfill.files_without_ids(begun)):
-            if not row_id_backfill._commit_batch(table, batch, table_id=begun.metadata.id):  # type: ignore[arg-type]
-                return
+        row_id_backfill.give_row_ids(table)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         return "ROW TRACKING BACKFILL, in batches"
 
 
-JUNK = (".{0:020d}.json.tmp", "{0}.json", "{0:020d}.json.bak", "{0:021d}.json", "{0:020d}.JSON", "{0:020d}.tmp.json")
+JUNK = ("{0:020d}.json.tmp", "{0}.json", "{0:020d}.json.bak", "{0:021d}.json", "{0:020d}.JSON", "{0:020d}.tmp.json")
 """Names that other programs leave in a log; none is a commit."""
 
 

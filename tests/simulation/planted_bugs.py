@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from pyroaring import BitMap64
 
 from anabranch.commands.alter import row_id_backfill
@@ -22,11 +23,11 @@ from anabranch.transactions.commit import after_commit, commit_draft, commit_loo
 from anabranch.transactions.commit.commit_outcome import CommitOutcome
 from anabranch.transactions.rows import deletion_vector_actions
 from anabranch.transactions.rows.deletion_vector_actions import StoredVectors
-from concurrency.random_histories import Mix
+from concurrency.random_histories import ROW_TRACKING_IN_STEPS, Mix
 from simulation import simulated_run
-from simulation.acts import Checkpoint, CleanUp, Vacuum
+from simulation.acts import CleanUp, Vacuum
 from simulation.events import DAY_MS, Weather
-from simulation.other_acts import DropTable, GiveRowIds, LeaveJunk
+from simulation.other_acts import DropTable, LeaveJunk
 from simulation.scenarios import NO_FOCUS, Focus
 
 Patch = tuple[object, str, object]
@@ -44,6 +45,9 @@ class PlantedBug:
     focus: Focus = NO_FOCUS
     """Which seeds are likely to show it."""
     complaint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.name}"
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
@@ -125,6 +129,37 @@ def _plan_of_the_first_version(work: Any, snapshot: Any) -> Any:
 
 
 RIGHT_NEEDED = vacuum_command._needed
+RIGHT_PARSE_PATH = listing.parse_log_path
+
+
+def _of_temporary_files(name: str) -> Any:
+    return RIGHT_PARSE_PATH(name.removeprefix(".").removesuffix(".tmp"))
+
+
+def _of_short_names(name: str) -> Any:
+    number, _, rest = name.partition(".")
+    return RIGHT_PARSE_PATH(f"{number:0>20}.{rest}")
+
+
+def _pieces_by_themselves(store: Any, step: Any) -> Iterator[Any]:
+    """The lines that are whole in a piece."""
+    data = store.read(step.file.path)
+    for start in range(0, len(data), commit_files.PIECE_BYTES):
+        piece = data[start : start + commit_files.PIECE_BYTES]
+        whole = piece[(piece.find(b"\n") + 1 if start else 0) : piece.rfind(b"\n") + 1]
+        yield from commit_files.parse_actions(whole)
+
+
+def _every_file(snapshot: Any) -> Any:
+    return np.ones(snapshot.files.count, dtype=np.bool_)
+
+
+class _NoBound:
+    @staticmethod
+    def ceil(batches: float) -> int:
+        return 10**6
+
+
 APPENDS = Mix(kinds={"insert": 1})
 CHANGES = Mix(kinds={"insert": 3, "delete": 3, "update": 3})
 EVERY_COMMIT = (("delta.checkpointInterval", "1"),)
@@ -154,7 +189,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         name="a commit is not recognized by its txnId",
         patches=[(commit_outcome, "_outcome_in_log", _own_commit_is_anothers)],
         focus=UNKNOWN,
-        seeds=10,
+        seeds=100,
     ),
     PlantedBug(
         number="F21",
@@ -188,7 +223,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="F25",
         name="a listing with a gap is read as if nothing were missing",
-        patches=[(segment, "_check_consecutive", _nothing)],
+        patches=[(segment, "_check_complete", _nothing), (segment.LogSegment, "__post_init__", _nothing)],
         focus=LISTS,
         seeds=40,
     ),
@@ -281,7 +316,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="B65",
         name="giving ids to rows commits the same files again and again",
-        patches=[(row_id_backfill, "tracks_rows", _always), (row_id_backfill, "_without_ids", _every_file)],
+        patches=[(row_id_backfill, "math", _NoBound), (row_id_backfill, "_without_ids", _every_file)],
         focus=Focus(mix=ROW_TRACKING_IN_STEPS, weather=Weather(switches=0.3)),
         seeds=40,
         complaint="does not end",

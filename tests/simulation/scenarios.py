@@ -75,8 +75,8 @@ NO_FOCUS = Focus()
 def random_scenario(seed: int, focus: Focus = NO_FOCUS) -> Scenario:
     """The scenario of a seed, always the same."""
     rng = random.Random(f"scenario {seed}")
-    mixes = [_ours(mix) for mix, _ in SHARES.values()]
-    mix = focus.mix or rng.choices(mixes, [share for _, share in SHARES.values()])[0]
+    mixes, shares = zip(*SHARES.values(), strict=True)
+    mix = _ours(focus.mix or rng.choices(mixes, shares)[0])
     history = random_history(rng, mix)
     opening = [Change(0, statement) for statement in history.statements[: len(mix.opens)]]
     writers = [

@@ -15,10 +15,12 @@ import msgspec
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import CommitFateUnknownError, DeltaConcurrentModificationException
+from anabranch.log import commit_files
 from anabranch.protocol.actions import Action, CommitInfo, Metadata, Protocol
 from anabranch.protocol.actions_json import encode_actions, parse_actions
 from anabranch.transactions.commit.commit_context import RetryLimits
 from anabranch.transactions.delta_log import DeltaLog
+from anabranch.transactions.rows import deletion_vector_actions
 from concurrency.conditions import Row
 from concurrency.played_ids import KeptId
 from concurrency.played_table import PlayedTable
@@ -33,6 +35,10 @@ from simulation.verdicts import problems_of_attempts, problems_of_log
 from storage.faults import WriterDied
 from transactions.table_on_memory import features, with_properties
 
+PIECE_BYTES = 1_500
+"""Larger commits are read in pieces, and so some are here."""
+INLINE_BYTES_MAX = 35
+"""Vectors of more than one row are files, so that their files can be missing and unreadable."""
 LIMITS = RetryLimits(attempts_max=30, unresolved_attempts_max=3)
 
 
@@ -189,12 +195,14 @@ def _described(action: Action, properties: dict[str, str]) -> Action:
 
 @contextlib.contextmanager
 def _in_one_thread() -> Iterator[None]:
-    """Pools of threads work inline, and nothing is logged."""
+    """Pools of threads work inline, and what is logged is lost."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch("concurrent.futures.ThreadPoolExecutor", InlinePool))
         for name, module in list(sys.modules.items()):
             if name.startswith("anabranch.") and hasattr(module, "ThreadPoolExecutor"):
                 stack.enter_context(mock.patch.object(module, "ThreadPoolExecutor", InlinePool))
+        stack.enter_context(mock.patch.object(commit_files, "PIECE_BYTES", PIECE_BYTES))
+        stack.enter_context(mock.patch.object(deletion_vector_actions, "INLINE_BYTES_MAX", INLINE_BYTES_MAX))
         logger = logging.getLogger("anabranch")
         level = logger.level
         logger.setLevel(logging.CRITICAL)
