@@ -160,7 +160,9 @@ def _begin_restore(played: PlayedTable, read: Version, statement: Restore, trans
     before = _before(played, read, statement)
     statement = dataclasses.replace(statement, rows=_shown(played, before))
     difference = file_difference(read.snapshot.files, before.snapshot.files)
-    restored = planned_restore(transaction, before.snapshot, difference, may_downgrade=False, now_ms=played.clock.now_ms())
+    restored = planned_restore(
+        transaction, before.snapshot, difference, may_downgrade=False, now_ms=played.clock.now_ms()
+    )
     plan = statement.plan(_shown(played, read))
     return Running(
         statement=statement,

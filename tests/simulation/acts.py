@@ -20,6 +20,7 @@ from simulation.log_watch import LogWatch
 from simulation.scheduling import Turn
 from simulation.simulated_table import SimulatedTable, vacuum
 
+
 class VersionsGone(Exception):
     """RESTORE to a version whose files VACUUM has deleted; it refuses that."""
 

@@ -123,7 +123,9 @@ class RandomPlan:
         rng, weather = self._rng, self._weather
         events: list[Event] = []
         if rng.random() < weather.pauses:
-            events.append(Event(Kind.PAUSE, rng.choice([1_000, 20_000, 3_600_000, 2 * DAY_MS, 31 * DAY_MS, 62 * DAY_MS])))
+            events.append(
+                Event(Kind.PAUSE, rng.choice([1_000, 20_000, 3_600_000, 2 * DAY_MS, 31 * DAY_MS, 62 * DAY_MS]))
+            )
         if actors and rng.random() < (3 * weather.switches if call == THINK else weather.switches):
             events.append(Event(Kind.SWITCH, actor=rng.choice(actors)))
         if rng.random() < weather.jumps:
@@ -136,7 +138,9 @@ class RandomPlan:
             events.append(self._fault(call))
         elif call in ("list_from", "list_tree", "walk") and rng.random() < weather.bad_lists:
             stale = Event(Kind.STALE, rng.choice([100, 1_000, 60_000]))
-            events.append(rng.choice([stale, Event(Kind.PARTIAL, rng.randint(0, 6)), Event(Kind.GAP, rng.randint(0, 9))]))
+            events.append(
+                rng.choice([stale, Event(Kind.PARTIAL, rng.randint(0, 6)), Event(Kind.GAP, rng.randint(0, 9))])
+            )
         elif call in ("read", "open", "read_range") and rng.random() < weather.torn:
             events.append(Event(Kind.TORN, rng.randint(0, 99)))
         return events
@@ -144,7 +148,7 @@ class RandomPlan:
     def _fault(self, call: str) -> Event:
         rng, later = self._rng, self._rng.choice([50, 5_000, 3_600_000, 40 * DAY_MS])
         if call == "sync":
-            return Event(rng.choice([Kind.SYNC_FAILS, Kind.SYNC_FAILS, Kind.SYNC_FAILS_ALWAYS]))
+            return Event(rng.choice([Kind.SYNC_FAILS, Kind.SYNC_FAILS_ALWAYS]))
         fails = [Event(Kind.FAILS)]
         if call in ("put", "delete", "delete_many"):
             fails.append(Event(Kind.FAILS_AFTER))

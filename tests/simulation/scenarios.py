@@ -94,8 +94,9 @@ def random_scenario(seed: int, focus: Focus = NO_FOCUS) -> Scenario:
         programs.append(("reader", tuple(Read(rng.choice(WAITS_MS), rng.choice([0, 0, 1, 3])) for _ in range(3))))
     if rng.random() < 0.3:
         programs.append(("stream", tuple(MicroBatch(rng.choice(WAITS_MS), rng.choice([1, 2, 100])) for _ in range(4))))
-    if focus.others is not None or rng.random() < 0.1:
-        programs.append(("other program", focus.others or (_disturbance(rng),)))
+    disturbs = rng.random() < 0.1
+    others = ((_disturbance(rng),) if disturbs else ()) if focus.others is None else focus.others
+    programs += [("other program", others)] if others else []
     return Scenario(
         seed=seed,
         level=history.level,
@@ -151,7 +152,7 @@ def _weather(rng: random.Random) -> Weather:
     return Weather(
         local=local,
         switches=rng.choice([0.1, 0.3, 0.6]),
-        faults=0.0 if calm else rng.choice([0.0, 0.01, 0.04, 0.1]),
+        faults=0.0 if calm else rng.choice([0.0, 0.02, 0.06, 0.15]),
         deaths=0.0 if calm else rng.choice([0.0, 0.0, 0.01]),
         pauses=rng.choice([0.0, 0.0, 0.01, 0.03]),
         jumps=rng.choice([0.0, 0.0, 0.01]),

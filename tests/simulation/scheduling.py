@@ -9,7 +9,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Self
 
 from simulation.events import Event, EventPlan, Kind, Step, duration
 from storage.faults import WriterDied
@@ -251,7 +251,7 @@ class InlinePool:
 
     def __init__(self, *args: object, **options: object) -> None: ...
 
-    def __enter__(self) -> InlinePool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None: ...
@@ -265,7 +265,8 @@ class InlinePool:
         return future
 
     def map(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return iter([future.result() for future in [self.submit(work, *values) for values in zip(*arguments, strict=False)]])
+        return iter(
+            [future.result() for future in [self.submit(work, *values) for values in zip(*arguments, strict=False)]]
+        )
 
     def shutdown(self, **options: object) -> None: ...
-

@@ -37,9 +37,9 @@ from transactions.table_on_memory import features, with_properties
 
 PIECE_BYTES = 1_500
 """Larger commits are read in pieces, and so some are here."""
-INLINE_BYTES_MAX = 35
-"""Vectors of more than one row are files, so that their files can be missing and unreadable."""
-LIMITS = RetryLimits(attempts_max=30, unresolved_attempts_max=3)
+INLINE_BYTES_MAX = (0, 256)
+"""Vectors are files for every other seed, so that they can be missing and unreadable."""
+LIMITS = RetryLimits(attempts_max=30, unresolved_attempts_max=2)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class Simulation:
     def run(self) -> RunResult:
         """Run all actors, then judge."""
         bodies = {name: self._body(acts) for name, acts in self.scenario.programs}
-        with _in_one_thread():
+        with _in_one_thread(self.scenario.seed):
             self.scheduler.run(bodies)
             played = self._played(self.watch.archive)
             if not self.scheduler.problems:
@@ -167,7 +167,13 @@ class Simulation:
             random=source,
             content=self.content,
         )
-        return Process(turn=turn, played=played, watch=self.watch, attempt=self.attempts[0], memory=self.memories.setdefault(turn.name, {}))
+        return Process(
+            turn=turn,
+            played=played,
+            watch=self.watch,
+            attempt=self.attempts[0],
+            memory=self.memories.setdefault(turn.name, {}),
+        )
 
     def _played(self, store: object) -> PlayedTable:
         return PlayedTable(
@@ -183,7 +189,9 @@ class Simulation:
 def _described(action: Action, properties: dict[str, str]) -> Action:
     """The first version's description with more properties, and the features that they need."""
     if isinstance(action, Metadata):
-        return with_properties(action, **{name.removeprefix("delta.").replace(".", "_"): value for name, value in properties.items()})
+        return with_properties(
+            action, **{name.removeprefix("delta.").replace(".", "_"): value for name, value in properties.items()}
+        )
     if isinstance(action, CommitInfo) and "delta.enableInCommitTimestamps" in properties:
         return msgspec.structs.replace(action, in_commit_timestamp=action.timestamp)
     if isinstance(action, Protocol):
@@ -194,7 +202,7 @@ def _described(action: Action, properties: dict[str, str]) -> Action:
 
 
 @contextlib.contextmanager
-def _in_one_thread() -> Iterator[None]:
+def _in_one_thread(seed: int) -> Iterator[None]:
     """Pools of threads work inline, and what is logged is lost."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch("concurrent.futures.ThreadPoolExecutor", InlinePool))
@@ -202,7 +210,7 @@ def _in_one_thread() -> Iterator[None]:
             if name.startswith("anabranch.") and hasattr(module, "ThreadPoolExecutor"):
                 stack.enter_context(mock.patch.object(module, "ThreadPoolExecutor", InlinePool))
         stack.enter_context(mock.patch.object(commit_files, "PIECE_BYTES", PIECE_BYTES))
-        stack.enter_context(mock.patch.object(deletion_vector_actions, "INLINE_BYTES_MAX", INLINE_BYTES_MAX))
+        stack.enter_context(mock.patch.object(deletion_vector_actions, "INLINE_BYTES_MAX", INLINE_BYTES_MAX[seed % 2]))
         logger = logging.getLogger("anabranch")
         level = logger.level
         logger.setLevel(logging.CRITICAL)

@@ -122,7 +122,9 @@ class SimulatedStore:
         call = self._begin("walk", "")
         rows = [row for page in self._disk.walk(enters) for row in page.to_pylist()]
         files = {row["path"]: tuple(row.values()) for row in rows}
-        seen = self._seen(call, [StoredFile(path=path, size_bytes=row[1], modified_ms=row[2]) for path, row in files.items()])
+        seen = self._seen(
+            call, [StoredFile(path=path, size_bytes=row[1], modified_ms=row[2]) for path, row in files.items()]
+        )
         return self._ended(call, pages_of(files[file.path] for file in seen))  # type: ignore[misc]
 
     def head(self, path: str) -> StoredFile | None:
@@ -235,4 +237,3 @@ class SimulatedStore:
 
     def _failure(self, path: str, cause: str) -> StorageError:
         return StorageError(root=self.root, path=path, doing="reach", cause=cause)
-

@@ -15,12 +15,14 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 
+import pyarrow as pa
+
 from simulation.events import RandomPlan
 from simulation.scenarios import NO_FOCUS, Focus, random_scenario
 from simulation.simulated_run import RunResult, Simulation
 from simulation.smaller_runs import smallest
 
-REPORTED_EVERY = 500
+REPORTED_EVERY = 100
 COMPLAINTS_MAX = 5
 
 
@@ -82,6 +84,9 @@ def in_words(result: RunResult, *, complaint: str = "") -> str:
 
 def main(seeds: int, first: int) -> bool:
     """Whether no judge complains."""
+    # More threads would wait for one another.
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
     total = Storm()
     for start in range(first, first + seeds, REPORTED_EVERY):
         part = storm(range(start, min(start + REPORTED_EVERY, first + seeds)))

@@ -45,9 +45,7 @@ def problems_of_attempts(attempts: Sequence[Attempt], watch: LogWatch) -> list[s
     return problems
 
 
-def problems_of_log(
-    scenario: Scenario, played: PlayedTable, watch: LogWatch, attempts: Sequence[Attempt]
-) -> list[str]:
+def problems_of_log(scenario: Scenario, played: PlayedTable, watch: LogWatch, attempts: Sequence[Attempt]) -> list[str]:
     """The judges of histories, over all that was committed; and every version that is left can be read."""
     commits, refusals = [], []
     for version, kept in enumerate(watch.commits[1:], start=1):
@@ -91,4 +89,3 @@ def _problems_of_old_versions(watch: LogWatch) -> list[str]:
     except DeltaError as error:
         problems.append(f"an old version cannot be read: {type(error).__name__}: {error}")
     return problems
-
