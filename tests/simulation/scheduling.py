@@ -17,7 +17,7 @@ from storage.faults import WriterDied
 START_MS = 1_700_000_000_000
 CALL_MS = 7
 """How long each call takes."""
-CALLS_MAX = 1_000
+CALLS_MAX = 500
 """More calls than an act has where it ends by itself."""
 
 

@@ -16,7 +16,7 @@ import msgspec
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import CommitFateUnknownError, DeltaConcurrentModificationException
 from anabranch.log import commit_files
-from anabranch.protocol.actions import Action, CommitInfo, Metadata, Protocol
+from anabranch.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol
 from anabranch.protocol.actions_json import encode_actions, parse_actions
 from anabranch.transactions.commit.commit_context import RetryLimits
 from anabranch.transactions.delta_log import DeltaLog
@@ -107,7 +107,7 @@ class Simulation:
         made = PlayedTable.created(scenario.files, level=scenario.level, manner=scenario.manner)
         self.data |= made.data
         actions = parse_actions(made.store.read("_delta_log/00000000000000000000.json"))
-        actions = [_described(action, dict(scenario.properties)) for action in actions]
+        actions = [self._described(action, dict(scenario.properties)) for action in actions]
         self.disk.watcher = self.watch
         creation = Attempt(actor="creator", number=0, act=Act(0), result="committed", version=0)
         for path, rows in self.data.items():
@@ -116,6 +116,22 @@ class Simulation:
         self.disk.create("_delta_log/00000000000000000000.json", encode_actions(actions), creation)
         self.disk.sync("_delta_log")
         self.attempts.append(creation)
+
+    def _described(self, action: Action, properties: dict[str, str]) -> Action:
+        """The first version's description with more properties, and the features that they need."""
+        if isinstance(action, AddFile):
+            return msgspec.structs.replace(action, size=len(self.content(self.data[action.path])))
+        if isinstance(action, Metadata):
+            return with_properties(
+                action, **{name.removeprefix("delta.").replace(".", "_"): value for name, value in properties.items()}
+            )
+        if isinstance(action, CommitInfo) and "delta.enableInCommitTimestamps" in properties:
+            return msgspec.structs.replace(action, in_commit_timestamp=action.timestamp)
+        if isinstance(action, Protocol):
+            more = {"delta.checkpointPolicy": "v2Checkpoint", "delta.enableInCommitTimestamps": "inCommitTimestamp"}
+            named = [feature for name, feature in more.items() if name in properties]
+            return features(*(action.writer_features or ()), *named)
+        return action
 
     def _body(self, acts: tuple[Act, ...]) -> object:
         def body(turn: Turn) -> None:
@@ -184,21 +200,6 @@ class Simulation:
             data=self.data,
             kept=self.kept,
         )
-
-
-def _described(action: Action, properties: dict[str, str]) -> Action:
-    """The first version's description with more properties, and the features that they need."""
-    if isinstance(action, Metadata):
-        return with_properties(
-            action, **{name.removeprefix("delta.").replace(".", "_"): value for name, value in properties.items()}
-        )
-    if isinstance(action, CommitInfo) and "delta.enableInCommitTimestamps" in properties:
-        return msgspec.structs.replace(action, in_commit_timestamp=action.timestamp)
-    if isinstance(action, Protocol):
-        more = {"delta.checkpointPolicy": "v2Checkpoint", "delta.enableInCommitTimestamps": "inCommitTimestamp"}
-        named = [feature for name, feature in more.items() if name in properties]
-        return features(*(action.writer_features or ()), *named)
-    return action
 
 
 @contextlib.contextmanager
