@@ -31,7 +31,7 @@ from concurrency.foreign import ForeignCommit, foreign_commit
 from concurrency.merging import MergeSelect
 from concurrency.played_feed import changes_of
 from concurrency.played_ids import as_changed, as_copied, id_of
-from concurrency.played_table import NOW_MS, PlayedTable, Version
+from concurrency.played_table import PlayedTable, Version
 from concurrency.rearranging import rearranged
 from concurrency.statements import (
     Backfill,
@@ -191,7 +191,9 @@ def _begin_restore(played: PlayedTable, read: Version, statement: Restore, trans
     before = _before(played, read, statement)
     statement = dataclasses.replace(statement, rows=_shown(played, before))
     difference = file_difference(read.snapshot.files, before.snapshot.files)
-    restored = planned_restore(transaction, before.snapshot, difference, may_downgrade=False, now_ms=NOW_MS)
+    restored = planned_restore(
+        transaction, before.snapshot, difference, may_downgrade=False, now_ms=played.clock.now_ms()
+    )
     plan = statement.plan(_shown(played, read))
     return Running(
         statement=statement,
@@ -221,7 +223,7 @@ def _begin_description(
     if plan.looks:
         transaction.record_whole_table()
     if actions is not None and isinstance(statement, Replace):
-        actions += [removal(add, removed_at_ms=NOW_MS, data_change=True) for add in read.adds]
+        actions += [removal(add, removed_at_ms=played.clock.now_ms(), data_change=True) for add in read.adds]
         actions += played.write_files(statement.rows)
     return Running(
         statement=statement,
@@ -264,7 +266,7 @@ def _begin_change(
     else:
         chosen = [_chosen(played, read, file, positions) for file, positions in deleted.items()]
         named = {hidden.file.key: hidden.positions for hidden in chosen}
-        actions += hide_rows(chosen, transaction.vectors, removed_at_ms=NOW_MS)
+        actions += hide_rows(chosen, transaction.vectors, removed_at_ms=played.clock.now_ms())
     if plan.inserts:
         images = [places[number] for number in plan.images_of] if keeps_ids else []
         ids = [as_changed(id_of(played.kept, read.adds[file], position)) for file, position in images]
@@ -352,7 +354,7 @@ def _rewritten(
     ]
     kept = [played.data[add.path][position] for add, position in stay]
     ids = [as_copied(id_of(played.kept, add, position)) for add, position in stay] if keeps_ids else []
-    removes = [removal(read.adds[file], removed_at_ms=NOW_MS, data_change=True) for file in deleted]
+    removes = [removal(read.adds[file], removed_at_ms=played.clock.now_ms(), data_change=True) for file in deleted]
     return [*removes, *played.write_files(kept, kept=ids)]
 
 

@@ -12,7 +12,7 @@ from anabranch.transactions.rows.deletion_vector_actions import removal
 from anabranch.transactions.rows.row_map import Run, moved_to_tags, runs_of
 from concurrency.conditions import Row
 from concurrency.played_ids import KeptId, as_copied, id_of
-from concurrency.played_table import NOW_MS, PlayedTable, Version
+from concurrency.played_table import PlayedTable, Version
 from concurrency.statements import Optimize
 
 SourceRow = tuple[int, int]
@@ -74,7 +74,7 @@ def _bin(
         )
         for part in parts
     ]
-    removes = [removal(read.adds[file], removed_at_ms=NOW_MS, data_change=False) for file in group]
+    removes = [removal(read.adds[file], removed_at_ms=played.clock.now_ms(), data_change=False) for file in group]
     if statement.leaves_word:
         if statement.ordered:
             runs = _runs_one_by_one([len(rows) for rows in shown], parts, outputs)

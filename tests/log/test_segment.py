@@ -230,6 +230,18 @@ def test_compactions_replace_the_commits_that_they_cover() -> None:
     assert steps(4) == [commit_path(0), compacted_path(1, 3), commit_path(4)]
 
 
+def test_a_compaction_whose_last_commit_is_not_listed_is_not_used() -> None:
+    """A listing of a disk may have a new file and lack one that was written before it."""
+    log = LogInMemory.created()
+    for version in range(1, 4):
+        log.commit(add(f"file-{version}"))
+    write_compaction(log.store, first=2, last=3)
+    log.store.delete(commit_path(3))
+
+    segment = find_segment(log.store)
+    assert [step.file.path for step in segment.steps()] == [commit_path(version) for version in range(3)]
+
+
 @pytest.mark.parametrize(
     "damage",
     [

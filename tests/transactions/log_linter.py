@@ -28,7 +28,9 @@ CHECKSUM = re.compile(r"_delta_log/(\d{20})\.crc")
 
 
 @dataclasses.dataclass
-class _State:
+class ReplayedLog:
+    """What the commits so far have made of the table."""
+
     store: LogStore
     live: dict[Key, dict[str, Any]] = dataclasses.field(default_factory=dict)
     protocol: dict[str, Any] | None = None
@@ -56,17 +58,18 @@ def lint(store: LogStore, *, foreign: Collection[int] = ()) -> list[str]:
     if versions != list(range(len(versions))):
         problems.append(f"versions are not contiguous from 0: {versions}")
     checksums = {int(match[1]) for path in files if (match := CHECKSUM.fullmatch(path))}
-    state = _State(store=store)
+    state = ReplayedLog(store=store)
     for version in versions:
         state.is_foreign = version in foreign
-        of_version = _replay(state, version, store.read(f"_delta_log/{version:020d}.json"))
+        of_version = judge_commit(state, version, store.read(f"_delta_log/{version:020d}.json"))
         if version in checksums:
             of_version += _judge_checksum(state, json.loads(store.read(f"_delta_log/{version:020d}.crc")))
         problems += [f"version {version}: {problem}" for problem in of_version]
     return problems
 
 
-def _replay(state: _State, version: int, data: bytes) -> list[str]:
+def judge_commit(state: ReplayedLog, version: int, data: bytes) -> list[str]:
+    """Replay the next commit, and return what is wrong with it."""
     lines = parsed(data)
     if not lines:
         return ["the commit is empty"]
@@ -112,7 +115,7 @@ def _nulls(lines: list[dict[str, Any]]) -> list[str]:
 
 
 def _judge_info(
-    state: _State, version: int, lines: list[dict[str, Any]], kinds: dict[str, list[dict[str, Any]]]
+    state: ReplayedLog, version: int, lines: list[dict[str, Any]], kinds: dict[str, list[dict[str, Any]]]
 ) -> list[str]:
     problems = []
     infos = kinds.get("commitInfo", [])
@@ -141,7 +144,7 @@ def _judge_info(
     return problems
 
 
-def _judge_transactions(state: _State, transactions: list[dict[str, Any]]) -> list[str]:
+def _judge_transactions(state: ReplayedLog, transactions: list[dict[str, Any]]) -> list[str]:
     names = [action["appId"] for action in transactions]
     state.transactions.update({action["appId"]: action["version"] for action in transactions})
     return [f"application {name} twice" for name in set(names) if names.count(name) > 1]
@@ -155,7 +158,7 @@ def _key(action: dict[str, Any]) -> Key:
     return action["path"], f"{vector['storageType']}{vector['pathOrInlineDv']}{offset}"
 
 
-def _judge_files(state: _State, adds: list[dict[str, Any]], removes: list[dict[str, Any]]) -> list[str]:
+def _judge_files(state: ReplayedLog, adds: list[dict[str, Any]], removes: list[dict[str, Any]]) -> list[str]:
     problems = []
     keys = [_key(action) for action in (*adds, *removes)]
     problems += [f"{key} is named twice" for key in set(keys) if keys.count(key) > 1]
@@ -189,7 +192,7 @@ def _stored_names(metadata: dict[str, Any]) -> set[str]:
     return {fields[name]["delta.columnMapping.physicalName"] for name in metadata["partitionColumns"]}
 
 
-def _judge_counts(state: _State, adds: list[dict[str, Any]]) -> list[str]:
+def _judge_counts(state: ReplayedLog, adds: list[dict[str, Any]]) -> list[str]:
     """A file with a vector says how many rows it has, but where another engine left that out."""
     counted = {_key(action) for action in adds if "numRecords" in json.loads(action.get("stats", "{}"))}
     uncounted = {_key(action) for action in adds if "deletionVector" in action} - counted
@@ -198,7 +201,7 @@ def _judge_counts(state: _State, adds: list[dict[str, Any]]) -> list[str]:
     return [f"{path} has a vector and no count of rows" for path, _ in uncounted - state.uncounted]
 
 
-def _judge_files_by_description(state: _State) -> list[str]:
+def _judge_files_by_description(state: ReplayedLog) -> list[str]:
     """Every live file satisfies protocol and properties of this version."""
     assert state.protocol is not None
     assert state.metadata is not None
@@ -215,7 +218,7 @@ def _judge_files_by_description(state: _State) -> list[str]:
     return problems
 
 
-def _judge_vectors(state: _State, adds: list[dict[str, Any]], *, may_shrink: bool) -> list[str]:
+def _judge_vectors(state: ReplayedLog, adds: list[dict[str, Any]], *, may_shrink: bool) -> list[str]:
     """Vectors hide as many rows as they say, none beyond the file, and never fewer than before."""
     problems = []
     before = {path: action for (path, _), action in state.live.items()}
@@ -264,7 +267,7 @@ def _inline_rows(descriptor: DeletionVectorDescriptor) -> frozenset[int]:
     return frozenset(load_vector(MemoryStore(), descriptor))
 
 
-def _judge_row_ids(state: _State, version: int, kinds: dict[str, list[dict[str, Any]]]) -> list[str]:
+def _judge_row_ids(state: ReplayedLog, version: int, kinds: dict[str, list[dict[str, Any]]]) -> list[str]:
     assert state.protocol is not None
     if "rowTracking" not in (state.protocol.get("writerFeatures") or []):
         # Turned on again, ids are counted from the start.
@@ -283,7 +286,7 @@ def _judge_row_ids(state: _State, version: int, kinds: dict[str, list[dict[str, 
     return problems
 
 
-def _judge_ids_of_file(state: _State, version: int, action: dict[str, Any], mark: int) -> list[str]:
+def _judge_ids_of_file(state: ReplayedLog, version: int, action: dict[str, Any], mark: int) -> list[str]:
     assert state.metadata is not None
     base, path = action.get("baseRowId"), action["path"]
     if base is None and state.metadata["configuration"].get("delta.rowTrackingSuspended") == "true":
@@ -311,7 +314,7 @@ def _judge_ids_of_file(state: _State, version: int, action: dict[str, Any], mark
     return problems
 
 
-def _judge_checksum(state: _State, checksum: dict[str, Any]) -> list[str]:
+def _judge_checksum(state: ReplayedLog, checksum: dict[str, Any]) -> list[str]:
     expected = {
         "numFiles": len(state.live),
         "tableSizeBytes": sum(action["size"] for action in state.live.values()),

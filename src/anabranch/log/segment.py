@@ -102,7 +102,8 @@ def _segment_of(listing: LogListing, *, store: LogStore, upto: int | None, unusa
     usable = [
         compaction
         for compaction in listing.compactions
-        if compaction.first >= first and compaction.file.path not in unusable
+        # A listing that is not atomic may have a compaction without the last of its commits.
+        if compaction.first >= first and compaction.last <= version and compaction.file.path not in unusable
     ]
     return LogSegment(
         version=version,

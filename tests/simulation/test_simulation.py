@@ -1,0 +1,58 @@
+"""Random simulations: every judge is silent, a seed is a run, and what a judge complains of is told in few steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from simulation.events import Kind
+from simulation.planted_bugs import PLANTED_BUGS
+from simulation.smaller_runs import run_again
+from simulation.storm import in_words, run_seed, storm
+
+SEEDS = int(os.environ.get("SEEDS", "250"))
+FORMER = (205355,)
+"""Seeds that once showed a fault, or that are hard."""
+
+
+def test_no_judge_complains(record_property: Callable[[str, object], None]) -> None:
+    """Set SEEDS for more of them. Covers invariants I1, I2, I3, I4, I5 and I6."""
+    result = storm((*FORMER, *range(SEEDS)))
+    record_property("told", str(result))
+    assert not result.complaints, "\n\n".join(map(in_words, result.complaints))
+    assert {"committed", "conflict", "refused", "unknown", "died", "done"} <= result.results.keys()
+    assert {kind.value for kind in Kind} == result.events.keys(), "everything has happened"
+
+
+def test_a_seed_is_the_same_run_each_time() -> None:
+    for seed in range(5):
+        first, second = run_seed(seed), run_seed(seed)
+        assert (first.trace, first.steps, first.events) == (second.trace, second.steps, second.events)
+
+
+def test_a_recorded_run_can_be_run_again() -> None:
+    """Its events are enough, without the random numbers that they were drawn by."""
+    for seed in range(5):
+        first = run_seed(seed)
+        second = run_again(first.scenario, first.events)
+        assert first.trace == second.trace
+
+
+def test_what_is_wrong_is_told_in_few_steps() -> None:
+    """A planted bug is found in a run of many acts, and shown by the few that it takes."""
+    bug = next(bug for bug in PLANTED_BUGS if bug.name == "a fault after the put is raised")
+    with bug.in_force():
+        found = next(r for r in (run_seed(seed, bug.focus) for seed in range(bug.seeds)) if r.problems)
+        text = in_words(found, complaint=bug.complaint)
+    assert text.count("begins") <= 2
+    assert "the call fails" in text
+    assert "has the result refused, and is in the log" in text
+    assert len(text.splitlines()) < 20
+
+
+@pytest.mark.long
+def test_many_seeds() -> None:
+    result = storm(range(10_000, 12_000))
+    assert not result.complaints, "\n\n".join(map(in_words, result.complaints))
