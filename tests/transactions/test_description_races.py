@@ -283,6 +283,7 @@ def test_each_property_has_an_effect_on_writers() -> None:
     }
 
 
+KEY = StructType([StructField("x", LongType())])
 OLD = StructType(
     [
         StructField("id", LongType()),
@@ -313,7 +314,7 @@ def changed_column(name: str, kind: DataType | None = None, **metadata: object) 
         StructType([OLD["id"], MORE, *OLD.fields[1:]]),
         changed_column("s", WIDE),
         changed_column("a", ArrayType(WIDE)),
-        changed_column("m", MapType(OLD["m"].dataType.keyType, WIDE)),
+        changed_column("m", MapType(KEY, WIDE)),
         changed_column("more", WIDE, **{"delta.columnMapping.id": 9, "delta.columnMapping.physicalName": "p"}),
         changed_column("more", StringType(), __CHAR_VARCHAR_TYPE_STRING="varchar(3)"),
         StructType([*changed_column("id", comment="c").fields, MORE]),
