@@ -18,6 +18,7 @@ from anabranch.transactions.commit import commit_draft, invariants
 from anabranch.transactions.conflicts import (
     compaction_rebase,
     conflict_checks,
+    metadata_compatibility,
     row_conflicts,
     row_tracing,
     write_serializable,
@@ -393,6 +394,20 @@ WRONG_RULES = (
         ],
         mix=NUMBERED_ROWS,
         verdict="again",
+    ),
+    WrongRule(
+        name="a commit with generated values brings back the description that it has read",
+        patches=[(conflict_checks, "_with_our_marks", lambda context: None)],
+        mix=NUMBERED_ROWS,
+        histories_max=1_000,
+        verdict="makes",
+    ),
+    WrongRule(
+        name="a change of columns brings back the mark that it has read",
+        patches=[(metadata_compatibility, "_merged_schema", lambda before, theirs, ours: ours.schema_string)],
+        mix=NUMBERED_ROWS,
+        histories_max=2_000,
+        verdict="mark",
     ),
     WrongRule(
         name="RESTORE does not heed who described the table meanwhile",
