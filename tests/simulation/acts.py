@@ -36,7 +36,7 @@ class Attempt:
     versions: list[int] = dataclasses.field(default_factory=list)
     result: str = "nothing"
     version: int | None = None
-    """The version that the actor was told of: where it committed, or may have."""
+    """The version that the actor got: where it committed, or may have."""
     error: BaseException | None = None
     newest_version: int = -1
     """The newest version when it ended."""

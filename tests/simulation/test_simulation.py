@@ -1,4 +1,4 @@
-"""Random simulations: every judge is silent, a seed is a run, and what a judge complains of is told in few steps."""
+"""Random simulations: every judge is silent, a seed is a run, and what a judge complains of is shown in few steps."""
 
 from __future__ import annotations
 

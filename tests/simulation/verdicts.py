@@ -1,4 +1,4 @@
-"""The verdict in the end: is what actors were told true, and is the log a serial order of what they did?"""
+"""The verdict in the end: are the results that actors got true, and is the log a serial order of what they did?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that another statement adds while a statement that writes rows runs."""
+"""Columns that another statement adds while a statement that writes rows runs (race 77)."""
 
 from __future__ import annotations
 
