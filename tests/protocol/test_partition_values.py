@@ -326,6 +326,10 @@ def test_directories_are_escaped_as_spark_escapes_them() -> None:
     ]
 
 
+def test_a_number_beyond_a_float_is_infinite_without_a_warning() -> None:
+    assert parse_partition_value("1e39", FloatType()) == math.inf
+
+
 def test_partition_directories() -> None:
     values = {"day": "2024-01-01", "a=b": "x/y", "n": None, "e": ""}
     path = partition_path(values)

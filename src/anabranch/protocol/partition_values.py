@@ -192,7 +192,8 @@ def _parse_float(text: str, data_type: DataType, _: TimeZone) -> float:
     if "_" in lower:
         raise ValueError("it is not a number")
     value = float(lower.rstrip("df"))
-    return float(np.float32(value)) if isinstance(data_type, FloatType) else value
+    with np.errstate(over="ignore"):  # a number beyond the type is infinite, as in Spark
+        return float(np.float32(value)) if isinstance(data_type, FloatType) else value
 
 
 def _parse_decimal(text: str, data_type: DataType, _: TimeZone) -> decimal.Decimal:
