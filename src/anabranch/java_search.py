@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 JAVA_MIN = 17
@@ -26,17 +27,23 @@ Install one of these, then run the command again:
 If Java is installed elsewhere, set JAVA_HOME to its folder."""
 
 
+def java_path(environment: Mapping[str, str]) -> str | None:
+    """The program that Spark would start as Java; None where there is none."""
+    home = environment.get("JAVA_HOME")
+    # As Spark does: what JAVA_HOME names is started, and where it is not set the first `java` of the path.
+    return shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
+
+
 def java_problem(pyspark_version: str = "") -> str | None:
     """What is wrong with the Java that Spark would start, as a clause; None for one that it runs on.
 
     Starts no process where the folder of that Java has the file `release`, as those of all usual distributions do.
     """
     home = os.environ.get("JAVA_HOME")
-    # As Spark does: what JAVA_HOME names is started, and where it is not set the first `java` of the path.
-    java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
+    java = java_path(os.environ)
     if java is None:
         return _without_java_home(home) if home else "no java was found"
-    version = _version(java)
+    version = java_version(java)
     if version is None:
         return f"{java} does not say its version"
     if version < JAVA_MIN:
@@ -50,12 +57,12 @@ def java_problem(pyspark_version: str = "") -> str | None:
 def _without_java_home(home: str) -> str:
     """The clause about a JAVA_HOME without Java, with the way out where the path has one that Spark runs on."""
     java = shutil.which("java")
-    version = _version(java) if java else None
+    version = java_version(java) if java else None
     way_out = f" (unset JAVA_HOME to use {java}, version {version})" if version and version >= JAVA_MIN else ""
     return f"JAVA_HOME is {home}, which has no bin/java{way_out}"
 
 
-def _version(java: str) -> int | None:
+def java_version(java: str) -> int | None:
     """The major version: 8 of `1.8.0_392`, 17 of `17.0.15`."""
     try:
         text = Path(java).resolve().parent.parent.joinpath("release").read_text("utf-8")

@@ -127,6 +127,7 @@ def test_a_log_that_the_user_configures_is_left_alone(
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "LOG4J_CONFIGURATION_FILE", "SPARK_CONF_DIR"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANABRANCH_CACHE", "off")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert quiet_start(settings) == {}

@@ -219,6 +219,7 @@ def test_what_is_long_unused_is_removed(folder: Path) -> None:
     times = {
         "delta-4.2.0-unused.jar": (long_ago, long_ago),
         ".half.tmp": (long_ago, long_ago),
+        "classes-4.3.0-unused-5.jsa": (long_ago, long_ago),
         "delta-4.2.0-read.jar": (NOW_S - 5, long_ago),
         "delta-4.2.0-new.jar": (long_ago, NOW_S - 5),
         "notes.txt": (long_ago, long_ago),

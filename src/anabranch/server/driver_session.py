@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.environment import MetastoreTakenError
 from anabranch.server.access_rules import is_of_this_machine
-from anabranch.spark.jvm_start import starting_java
+from anabranch.spark.jvm_start import fast_start, starting_java
 
 METASTORE = "_metastore"
 """The folder in the warehouse that holds Derby's database."""
@@ -45,7 +45,7 @@ def driver_session(*, warehouse: str, master: str, host: str, user_settings: Map
         warehouse=warehouse, master=master, host=host, user_settings=user_settings, environment=os.environ
     )
     builder = SparkSession.builder
-    for key, value in settings.items():
+    for key, value in {**fast_start(settings), **settings}.items():
         builder = builder.config(key, value)
     with starting_java():
         spark = builder.getOrCreate()

@@ -15,11 +15,14 @@ from pyspark.errors import PySparkRuntimeError
 from anabranch.errors.arguments import JavaMissingError
 from anabranch.java_search import java_problem
 from anabranch.pyspark_release import check_spark_home
+from anabranch.spark.class_archive import archive_options
 
 _NO_JVM = "JAVA_GATEWAY_EXITED"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _CONFIGURES_JVM = re.compile(r"log4j|driver-java-options|driver\.extraJavaOptions|properties-file")
 """Options of spark-submit that a setting of the session would replace, and a log that the user has set up."""
+_CONFIGURES_CLASSES = re.compile(r"class-path|extraClassPath|driver-memory|driver\.memory")
+"""Options of spark-submit that decide whether a JVM can use an archive of classes."""
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
@@ -66,7 +69,25 @@ def quiet_start(settings: Mapping[str, str]) -> dict[str, str]:
         or _CONFIGURES_JVM.search(submitted)
         or "LOG4J_CONFIGURATION_FILE" in os.environ
     )
-    return {} if configured or _jvm_runs() else {_JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"}
+    if configured or _jvm_runs():
+        return {}
+    log = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
+    return {_JAVA_OPTIONS: f"{log} {fast_start(settings).get(_JAVA_OPTIONS, '')}".rstrip()}
+
+
+def fast_start(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings under which a new JVM starts with an archive of Spark's classes, or writes one when it ends.
+
+    There are none where a JVM runs already, and none where the user configures Spark's JVM. Raises
+    `InvalidOptionError` for a value of `spark.anabranch.classArchive` other than true and false.
+    """
+    submitted = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if _jvm_runs() or _JAVA_OPTIONS in settings or _conf_folder() is not None:
+        return {}
+    if _CONFIGURES_JVM.search(submitted) or _CONFIGURES_CLASSES.search(submitted):
+        return {}
+    options = archive_options(settings, os.environ, spark_home=_spark_home())
+    return {_JAVA_OPTIONS: options} if options else {}
 
 
 def _jvm_runs() -> bool:
@@ -75,9 +96,12 @@ def _jvm_runs() -> bool:
 
 def _conf_folder() -> Path | None:
     """The folder of Spark's configuration. PySpark from PyPI has none."""
-    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
-    folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"))
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf")
     return folder if folder.is_dir() else None
+
+
+def _spark_home() -> Path:
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
 
 
 def _finds_java_itself() -> bool:

@@ -208,10 +208,10 @@ def _user() -> int:
 
 
 def _remove_unused(path: Path, *, now_s: float) -> None:
-    """Removes other jars and temporary files in the folder of `path` that were not used for long."""
+    """Removes other jars, archives and temporary files in the folder of `path` that were not used for long."""
     with contextlib.suppress(OSError):
         for other in path.parent.iterdir():
-            if other == path or not re.fullmatch(r"delta-.*\.jar|\..*\.tmp", other.name):
+            if other == path or not re.fullmatch(r"delta-.*\.jar|classes-.*\.jsa|\..*\.tmp", other.name):
                 continue
             with contextlib.suppress(OSError):
                 status = os.lstat(other)
