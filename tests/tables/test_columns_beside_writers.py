@@ -35,7 +35,7 @@ def append(spark: SparkSession, path: str) -> None:
 
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_every_statement_lands_behind_new_columns(native: SparkSession, path: str, mapping: str) -> None:
-    """Each column is NULL in every row, and other engines read the table."""
+    """Covers race 77. Each column is NULL in every row, and other engines read the table."""
     properties = ["'delta.enableChangeDataFeed' = 'true'", f"'delta.columnMapping.mode' = '{mapping}'"]
     table = f"delta.`{path}`"
     statements: list[Callable[[], object]] = [
@@ -74,7 +74,7 @@ def test_every_statement_lands_behind_new_columns(native: SparkSession, path: st
 
 
 def test_a_merge_that_would_have_written_the_new_column_loses(native: SparkSession, path: str) -> None:
-    """Its source has a column of this name, for which `*` stands from then on."""
+    """Its source has a column of this name, which `*` includes from then on."""
     table = made(native, path)
     with pytest.raises(MetadataChangedException, match="added more"):
         beaten_to_the_commit(

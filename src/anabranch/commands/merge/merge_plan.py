@@ -59,7 +59,7 @@ class MergePlan:
         return all(condition is None or condition.repeatable for condition in conditions)
 
     def rows_with_columns(self, metadata: Metadata) -> RowsWithColumns:
-        """What the MERGE would write if these columns were in the table: `*` stands for all of its columns."""
+        """What the MERGE would write if these columns were in the table: `*` means all of its columns."""
         before = set(map(fold, self.snapshot.schema.names))
         new = set(map(fold, parse_schema(metadata.schema_string, self.table.label).names)) - before
         left_out = new & set(map(fold, self.source.columns))
