@@ -25,7 +25,7 @@ from anabranch.errors.commits import (
 )
 from anabranch.errors.environment import StorageError
 from anabranch.log.cleanup import DAY_MS
-from anabranch.protocol.actions import AddFile
+from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import PutOutcome
 from anabranch.storage.memory_store import MemoryStore
@@ -159,22 +159,27 @@ def run_statements(
     changed = whole.target
     assert changed is not None
     written: set[str] = set()
+    own = own_at_savepoint = frozenset[str]()
     for number in range(chooser.randint(2, 4)):
         hand_over()
         if chooser.random() < KILLED:
             return Outcome(txn_id="none", result="nothing", never=tuple(written)), None
-        if chooser.random() < UNDONE and not whole.roll_back_to("s"):
-            whole.set_savepoint("s")
+        if chooser.random() < UNDONE:
+            if whole.roll_back_to("s"):
+                own = own_at_savepoint
+            else:
+                whole.set_savepoint("s")
+                own_at_savepoint = own
         statement = changed.log.begin(Operation(name="PART"))
         actions = act(statement, chooser.choice(PARTS), f"{name}-{number}", chooser)
-        written |= {action.path for action in actions if isinstance(action, AddFile)}
+        added = frozenset(action.path for action in actions if isinstance(action, AddFile))
+        written |= added
+        own = own.union(added) - {action.path for action in actions if isinstance(action, RemoveFile)}
         if actions:
             statement.commit(actions)  # type: ignore[arg-type]
     actions = [*changed.net.others, *changed.net.files]
     transaction = table.begin_at(Operation(name="TRANSACTION"), snapshot=changed.base)
-    files = tuple(action.path for action in actions if isinstance(action, AddFile))
-    never = tuple(written - set(files))
-    outcome = Outcome(txn_id=transaction.txn_id, result="nothing", files=files, never=never)
+    outcome = Outcome(txn_id=transaction.txn_id, result="nothing", files=tuple(own), never=tuple(written - own))
 
     def commit() -> CommittedVersion | None:
         try:
