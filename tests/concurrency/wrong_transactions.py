@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import weakref
+from collections.abc import Callable
 
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
@@ -141,8 +142,7 @@ RIGHT_KEEP_READS = TableInTransaction.keep_reads
 RIGHT_RECORD_SCAN = TableInTransaction.record_scan
 RIGHT_ROLL_BACK_TO = TableInTransaction.roll_back_to
 RIGHT_AFTER = NetChanges.after
-RIGHT_NEEDS_NET_FEED = NetChanges.needs_net_feed.fget
-assert RIGHT_NEEDS_NET_FEED is not None
+RIGHT_NEEDS_NET_FEED: Callable[[NetChanges], bool] = vars(NetChanges)["needs_net_feed"].fget
 RIGHT_SCAN_OF_BASE = open_transaction.scan_of_base
 RIGHT_COMMITTED = RunningTransaction._committed
 
