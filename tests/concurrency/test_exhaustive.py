@@ -46,11 +46,16 @@ LEVEL_TODAY = LEVELS[datetime.datetime.now(datetime.UTC).date().toordinal() % le
 """After two weeks every sequence was played on each level; `make prove` plays all of them."""
 
 
+def report(record_property: RecordProperty, words: str) -> None:
+    """Show the figures at the end of the run."""
+    record_property("told", words)
+
+
 @pytest.mark.long
 def test_three_statements_of_all_kinds(record_property: RecordProperty) -> None:
     explored = explore(LEVEL_TODAY, ALL_KINDS, statements=3, begun_by=ALL_KINDS[TODAY::DAYS])
-    record_property(
-        "told",
+    report(
+        record_property,
         f"sequences of three statements of {len(ALL_KINDS)} kinds, part {TODAY + 1} of {DAYS}, {LEVEL_TODAY}: {explored}",
     )
     assert explored.problems == []
@@ -61,8 +66,8 @@ def test_three_statements_of_all_kinds(record_property: RecordProperty) -> None:
 @pytest.mark.long
 def test_three_statements_with_transactions(record_property: RecordProperty) -> None:
     explored = explore(LEVEL_TODAY, FEW_TRANSACTION_KINDS, statements=3, begun_by=FEW_TRANSACTION_KINDS[TODAY::DAYS])
-    record_property(
-        "told",
+    report(
+        record_property,
         f"sequences of three of {len(FEW_TRANSACTION_KINDS)} kinds with transactions of two statements, part {TODAY + 1} "
         f"of {DAYS}, {LEVEL_TODAY}: {explored}",
     )
@@ -74,7 +79,7 @@ def test_three_statements_with_transactions(record_property: RecordProperty) -> 
 def test_two_transactions(record_property: RecordProperty) -> None:
     explored = explore(LEVEL_TODAY, TRANSACTION_KINDS, statements=2)
     kinds = f"{len(TRANSACTION_KINDS)} kinds, of which {len(TRANSACTIONS)} are transactions of two statements"
-    record_property("told", f"every pair of {kinds}, {LEVEL_TODAY}: {explored}")
+    report(record_property, f"every pair of {kinds}, {LEVEL_TODAY}: {explored}")
     assert explored.problems == []
     assert explored.refusals > 500
 
@@ -85,8 +90,8 @@ def test_two_statements_on_rows_and_on_descriptions(
     level: str, manner: Manner, record_property: RecordProperty
 ) -> None:
     explored = explore(level, DESCRIPTION_KINDS, statements=2, manner=manner)
-    record_property(
-        "told", f"every pair of statements of {len(DESCRIPTION_KINDS)} kinds, {level}, {manner}: {explored}"
+    report(
+        record_property, f"every pair of statements of {len(DESCRIPTION_KINDS)} kinds, {level}, {manner}: {explored}"
     )
     assert explored.problems == []
     assert explored.refusals > 100
@@ -101,8 +106,8 @@ def test_three_statements_on_rows_and_on_descriptions(record_property: RecordPro
         manner=Manner(describes=True),
         begun_by=DESCRIPTION_KINDS[TODAY::DAYS],
     )
-    record_property(
-        "told",
+    report(
+        record_property,
         f"sequences of three of {len(DESCRIPTION_KINDS)} kinds, part {TODAY + 1} of {DAYS}, {LEVEL_TODAY}: {explored}",
     )
     assert explored.problems == []
@@ -114,7 +119,7 @@ def test_three_statements_on_rows_and_on_descriptions(record_property: RecordPro
 )
 def test_two_statements_of_all_kinds(level: str, manner: Manner, record_property: RecordProperty) -> None:
     explored = explore(level, ALL_KINDS, statements=2, manner=manner)
-    record_property("told", f"every pair of statements of {len(ALL_KINDS)} kinds, {level}, {manner}: {explored}")
+    report(record_property, f"every pair of statements of {len(ALL_KINDS)} kinds, {level}, {manner}: {explored}")
     assert explored.problems == []
 
 

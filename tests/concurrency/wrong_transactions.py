@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import inspect
 import weakref
+from collections.abc import Callable
 
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
@@ -142,7 +142,7 @@ RIGHT_KEEP_READS = TableInTransaction.keep_reads
 RIGHT_RECORD_SCAN = TableInTransaction.record_scan
 RIGHT_ROLL_BACK_TO = TableInTransaction.roll_back_to
 RIGHT_AFTER = NetChanges.after
-RIGHT_NEEDS_NET_FEED = inspect.getattr_static(NetChanges, "needs_net_feed").fget
+RIGHT_NEEDS_NET_FEED: Callable[[NetChanges], bool] = vars(NetChanges)["needs_net_feed"].fget
 RIGHT_SCAN_OF_BASE = open_transaction.scan_of_base
 RIGHT_COMMITTED = RunningTransaction._committed
 

@@ -50,7 +50,7 @@ def test_a_process_that_is_killed_in_a_transaction_leaves_all_of_it_or_nothing(
         assert left(native, tmp_path / "after") == AFTER
         assert killed(tmp_path, "before") == calls
         assert left(native, tmp_path / "before") == BEFORE
-        assert calls > 20, "too few calls were seen to be counted"
+        assert calls > 10, "too few calls were seen to be counted"
         chosen = range(1, calls) if KILLS == 0 else [calls * part // (KILLS + 1) for part in range(1, KILLS + 1)]
         for call in map(str, chosen):
             killed(tmp_path, call)

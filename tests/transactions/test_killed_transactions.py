@@ -183,7 +183,7 @@ def test_a_transaction_that_is_killed_at_any_call_is_committed_as_a_whole_or_not
         met["all" if killed.rows == whole.rows else "nothing"] += 1
         assert last is None or last.rows != whole.rows or killed.rows == whole.rows, "what is committed stays"
         last = killed
-    assert met["nothing"] > 10
+    assert met["nothing"] >= 5
     assert met["all"] > 3 or land is of_same_rows
     assert nothing.rows != whole.rows or land is of_same_rows
 
