@@ -164,10 +164,10 @@ APPENDS = Mix(kinds={"insert": 1})
 CHANGES = Mix(kinds={"insert": 3, "delete": 3, "update": 3})
 EVERY_COMMIT = (("delta.checkpointInterval", "1"),)
 RARELY = (("delta.checkpointInterval", "10"),)
-UNKNOWN = Focus(mix=APPENDS, properties=RARELY, weather=Weather(switches=0.2, faults=0.4))
+UNKNOWN = Focus(mix=APPENDS, properties=RARELY, weather=Weather(switches=0.2, faults=0.12))
 TORN = Focus(mix=CHANGES, properties=RARELY, weather=Weather(switches=0.5, torn=0.3))
 LISTS = Focus(mix=CHANGES, properties=RARELY, weather=Weather(switches=0.5, bad_lists=0.5))
-POWER = Focus(mix=APPENDS, properties=RARELY, weather=Weather(local=True, switches=0.5, faults=0.3, power=0.05))
+POWER = Focus(mix=APPENDS, properties=RARELY, weather=Weather(local=True, switches=0.5, faults=0.1, power=0.05))
 JUMPS = Focus(mix=CHANGES, properties=(*RARELY, ("delta.enableInCommitTimestamps", "true")), weather=Weather(jumps=0.1))
 MONTHS = Focus(
     mix=APPENDS,
@@ -211,7 +211,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         name="a commit that was seen in the log is not made durable",
         patches=[(simulated_run.SimulatedStore, "make_durable", _nothing)],
         focus=POWER,
-        seeds=60,
+        seeds=100,
     ),
     PlantedBug(
         number="fault F24",

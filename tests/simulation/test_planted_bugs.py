@@ -7,7 +7,7 @@ import pytest
 from simulation.planted_bugs import PLANTED_BUGS, PlantedBug
 from simulation.storm import run_seed
 
-QUICK = 60
+QUICK = 100
 """Bugs that so many seeds find are looked for in every run of the suite."""
 
 
