@@ -88,7 +88,7 @@ def random_scenario(seed: int, focus: Focus = NO_FOCUS) -> Scenario:
     programs = [*writers]
     if mix.opens == ("support",):
         programs.append(("backfill", (GiveRowIds(rng.choice([0, 50, 200])),)))
-    if focus.upkeep is not None or rng.random() < 0.7:
+    if focus.upkeep or (focus.upkeep is None and rng.random() < 0.7):
         programs.append(("keeper", focus.upkeep or tuple(_upkeep(rng, mix) for _ in range(rng.randint(1, 5)))))
     if rng.random() < 0.5:
         programs.append(("reader", tuple(Read(rng.choice(WAITS_MS), rng.choice([0, 0, 1, 3])) for _ in range(3))))
