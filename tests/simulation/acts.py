@@ -22,7 +22,7 @@ from simulation.simulated_table import SimulatedTable, vacuum
 
 
 class VersionsGone(Exception):
-    """RESTORE to a version whose files VACUUM has deleted; it refuses that."""
+    """RESTORE to a version whose files VACUUM has deleted, or may delete; it refuses that."""
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -107,9 +107,12 @@ class Change(Act):
 
 
 def _check_files(played: SimulatedTable, running: Running, statement: Restore) -> None:
-    """Refuse to go back to a version whose files are gone, as RESTORE does before it commits."""
+    """Refuse to go back to a version whose files are gone, or may go, as RESTORE does before it commits."""
     version = 0 if statement.back is None else max(0, running.read_version - statement.back)
-    if missing_files(played.store, played.table.snapshots.at_version(version).files.table):
+    before, now = played.table.snapshots.at_version(version), running.transaction.snapshot
+    assert now is not None, "there is a table"
+    kept_from_ms = played.clock.now_ms() - now.properties.deleted_file_retention_ms
+    if before.timestamp_ms < kept_from_ms or missing_files(played.store, before.files.table):
         raise VersionsGone
 
 

@@ -60,6 +60,8 @@ class LogWatch:
         self.commits: list[KeptCommit] = []
         self.reads = 0
         self.is_dropped = False
+        self.expired_upto = -1
+        """The newest version whose commit clean-up has deleted. Older ones may be left where a deletion failed."""
         self._removed_ms: dict[str, int] = {}
         """When files left the newest version."""
         self._appeared_ms: list[int] = []
@@ -110,6 +112,8 @@ class LogWatch:
         match = COMMIT.fullmatch(path)
         if match is not None and int(match[1]) == self.newest_version:
             self._pop()
+        elif match is not None:
+            self.expired_upto = max(self.expired_upto, int(match[1]))
         self._complain(self._deleted_early(path, match, cause))
         if path.startswith("_delta_log/") and not path.endswith((".crc", ".clock")):
             self._read_again(path)

@@ -16,7 +16,7 @@ from anabranch.commands.vacuum import vacuum_command
 from anabranch.errors.environment import StorageError
 from anabranch.errors.log import CorruptCommitError, DeletionVectorError
 from anabranch.errors.protocol import MalformedActionError
-from anabranch.log import commit_files, listing, recent_commits, segment
+from anabranch.log import commit_files, listing, segment
 from anabranch.log.commit_files import Commit
 from anabranch.protocol import log_paths
 from anabranch.transactions.commit import after_commit, commit_draft, commit_loop, commit_outcome
@@ -111,9 +111,11 @@ def _nothing_hidden(self: StoredVectors, files: Sequence[Any]) -> list[BitMap64]
         return [BitMap64() for _ in files]
 
 
-def _over_gaps(self: Any, store: Any, *, after: int) -> list[Commit]:
-    files = list(listing.list_log(store, first=after + 1, upto=None).commits)
-    return [commit_files.commit_of(file, actions) for file, actions in self.read_actions(store, files)]
+RIGHT_WINNERS = commit_loop._winners
+
+
+def _newest_winner(outcome: Any, context: Any) -> list[Any]:
+    return RIGHT_WINNERS(outcome, context)[-1:]
 
 
 def _clock_of_the_writer(latest: Any, *, protocol: Any, metadata: Any, now_ms: int) -> int | None:
@@ -164,10 +166,10 @@ APPENDS = Mix(kinds={"insert": 1})
 CHANGES = Mix(kinds={"insert": 3, "delete": 3, "update": 3})
 EVERY_COMMIT = (("delta.checkpointInterval", "1"),)
 RARELY = (("delta.checkpointInterval", "10"),)
-UNKNOWN = Focus(mix=APPENDS, properties=RARELY, weather=Weather(switches=0.2, faults=0.4))
+UNKNOWN = Focus(mix=APPENDS, properties=RARELY, weather=Weather(switches=0.2, faults=0.12))
 TORN = Focus(mix=CHANGES, properties=RARELY, weather=Weather(switches=0.5, torn=0.3))
 LISTS = Focus(mix=CHANGES, properties=RARELY, weather=Weather(switches=0.5, bad_lists=0.5))
-POWER = Focus(mix=APPENDS, properties=RARELY, weather=Weather(local=True, switches=0.5, faults=0.3, power=0.05))
+POWER = Focus(mix=APPENDS, properties=RARELY, weather=Weather(local=True, switches=0.5, faults=0.1, power=0.05))
 JUMPS = Focus(mix=CHANGES, properties=(*RARELY, ("delta.enableInCommitTimestamps", "true")), weather=Weather(jumps=0.1))
 MONTHS = Focus(
     mix=APPENDS,
@@ -211,7 +213,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         name="a commit that was seen in the log is not made durable",
         patches=[(simulated_run.SimulatedStore, "make_durable", _nothing)],
         focus=POWER,
-        seeds=60,
+        seeds=100,
     ),
     PlantedBug(
         number="fault F24",
@@ -262,21 +264,21 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         name="a winner that cannot be read is no conflict",
         patches=[(commit_outcome, "read_commit", _empty_where_unreadable)],
         focus=TORN,
-        seeds=150,
+        seeds=30,
     ),
     PlantedBug(
         number="fault F30",
-        name="winners are read from a listing with a gap",
-        patches=[(recent_commits.RecentCommits, "read_commits", _over_gaps)],
-        focus=dataclasses.replace(LISTS, weather=Weather(switches=0.6, bad_lists=0.3)),
-        seeds=200,
+        name="of several winners only the newest is a conflict",
+        patches=[(commit_loop, "_winners", _newest_winner)],
+        focus=dataclasses.replace(LISTS, weather=Weather(switches=0.6)),
+        seeds=30,
     ),
     PlantedBug(
         number="fault F31",
         name="a vector that cannot be read hides nothing",
         patches=[(deletion_vector_actions.StoredVectors, "hidden", _nothing_hidden)],
         focus=dataclasses.replace(TORN, weather=Weather(switches=0.3, faults=0.2)),
-        seeds=150,
+        seeds=100,
     ),
     PlantedBug(
         number="fault F32",

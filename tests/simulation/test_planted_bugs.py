@@ -7,15 +7,18 @@ import pytest
 from simulation.planted_bugs import PLANTED_BUGS, PlantedBug
 from simulation.storm import run_seed
 
-QUICK = 60
+QUICK = 100
 """Bugs that so many seeds find are looked for in every run of the suite."""
 
 
 def _is_found(bug: PlantedBug) -> bool:
-    with bug.in_force():
-        return any(
-            bug.complaint in problem for seed in range(bug.seeds) for problem in run_seed(seed, bug.focus).problems
-        )
+    """Whether a judge complains of a seed, and not of the same seed without the bug."""
+    for seed in range(bug.seeds):
+        with bug.in_force():
+            problems = run_seed(seed, bug.focus).problems
+        if any(bug.complaint in problem for problem in problems) and not run_seed(seed, bug.focus).problems:
+            return True
+    return False
 
 
 @pytest.mark.parametrize("bug", [bug for bug in PLANTED_BUGS if bug.seeds <= QUICK], ids=str)
@@ -31,9 +34,3 @@ def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
 @pytest.mark.parametrize("bug", [bug for bug in PLANTED_BUGS if bug.seeds > QUICK], ids=str)
 def test_a_rare_planted_bug_is_found(bug: PlantedBug) -> None:
     assert _is_found(bug), f"{bug.seeds} seeds do not show that {bug.name}"
-
-
-@pytest.mark.parametrize("bug", PLANTED_BUGS[:4], ids=str)
-def test_nothing_is_found_where_nothing_is_wrong(bug: PlantedBug) -> None:
-    """The same seeds without the bug: it is the bug that is found."""
-    assert [run_seed(seed, bug.focus).problems for seed in range(10)] == [()] * 10

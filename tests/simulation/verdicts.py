@@ -84,7 +84,7 @@ def _problems_of_old_versions(watch: LogWatch) -> list[str]:
     snapshots = SnapshotCache(watch._disk, watch._clock)
     problems = []
     try:
-        for version in range(snapshots.earliest_version(), watch.newest_version + 1):
+        for version in range(max(snapshots.earliest_version(), watch.expired_upto + 1), watch.newest_version + 1):
             problems += watch.problems_of_snapshot(snapshots.at_version(version))
     except DeltaError as error:
         problems.append(f"an old version cannot be read: {type(error).__name__}: {error}")
