@@ -1,4 +1,4 @@
-"""An archive of Spark's classes: Java writes it when a session ends, and later sessions start with it.
+"""An archive of Spark's classes: Java writes it when the second session ends, and later sessions start with it.
 
 A JVM that maps a truncated archive crashes, and one that cannot create the file that it is to write does not start. So
 an archive is written under a name of its own, is used under one that has its size, and is checked before each use.
@@ -151,16 +151,26 @@ def _is_complete(path: Path) -> bool:
 
 
 def _claimed(claim: Path) -> bool:
-    """Whether this session, and no other in the next time, is to write the archive."""
-    with contextlib.suppress(FileNotFoundError):
+    """Whether this session, and no other in the next time, is to write the archive.
+
+    The first session of all only leaves a claim that has expired, so that the next one writes: where each session has
+    a new container, an archive would take time and space and never be used.
+    """
+    is_first = False
+    try:
         if time.time() - claim.lstat().st_mtime < CLAIM_MAX_S:
             return False
         claim.unlink()
+    except FileNotFoundError:
+        is_first = True
     try:
         os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return False
-    return True
+    if is_first:
+        expired = time.time() - CLAIM_MAX_S
+        os.utime(claim, (expired, expired))
+    return not is_first
 
 
 def _remove(path: Path) -> None:
