@@ -156,7 +156,9 @@ class LogWatch:
         if commit is not None and int(commit[1]) < self.newest_version:
             kept_ms = now_ms - self._appeared_ms[int(commit[1]) + 1]
             configuration = self._replayed.metadata["configuration"]  # type: ignore[index]
-            if configuration.get("delta.logRetentionDuration") is None and kept_ms < LOG_KEPT_MS:
+            # A commit that stalls before its put has an in-commit timestamp of before, and by that the log is kept.
+            by_storage = configuration.get("delta.enableInCommitTimestamps") != "true"
+            if by_storage and configuration.get("delta.logRetentionDuration") is None and kept_ms < LOG_KEPT_MS:
                 return [f"{path} is deleted {duration(kept_ms)} after the next version"]
         if path in self._removed_ms and cause.keeps_removed_files:
             kept_ms = now_ms - self._removed_ms[path]

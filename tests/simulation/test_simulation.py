@@ -13,7 +13,7 @@ from simulation.smaller_runs import run_again
 from simulation.storm import in_words, run_seed, storm
 
 SEEDS = int(os.environ.get("SEEDS", "250"))
-FORMER = (322, 393)
+FORMER = (322, 393, 906)
 """Seeds that once had a judge complain."""
 
 
