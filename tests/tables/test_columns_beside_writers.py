@@ -43,19 +43,8 @@ def test_every_statement_lands_behind_new_columns(native: SparkSession, path: st
         lambda: native.sql(f"DELETE FROM {table} WHERE id = 1"),
         lambda: native.sql(f"UPDATE {table} SET n = -1 WHERE id = 2"),
         lambda: native.sql(MERGE.format(t=table, more="")),
-        lambda: native.sql(f"OPTIMIZE {table}"),
-        lambda: native.sql(f"INSERT INTO {table} (id, n) VALUES (30, 30)"),
-        lambda: native.sql(f"INSERT INTO {table} REPLACE WHERE id = 3 SELECT 3L, -3L, NAMED_STRUCT('a', 3L)"),
     ]
-    positions = [
-        "c0 STRING",
-        "c1 STRING FIRST",
-        "c2 STRING AFTER id",
-        "s.b BIGINT",
-        "c4 STRUCT<x: INT> COMMENT 'c'",
-        "c5 DATE",
-        "c6 INT",
-    ]
+    positions = ["c0 STRING", "c1 STRING FIRST", "c2 STRING AFTER id", "s.b BIGINT"]
     # Statements that name all columns know those that the table had when they were resolved.
     for number, (run, column) in enumerate(zip(statements, positions, strict=True)):
         made(native, path, *properties)
@@ -66,8 +55,8 @@ def test_every_statement_lands_behind_new_columns(native: SparkSession, path: st
         name = column.split()[0]
         assert name in native.table(table).columns or name == "s.b"
         assert all(row[name] is None if name != "s.b" else row.s is None or row.s.b is None for row in rows)
-        assert {row.id for row in rows} ^ before.keys() <= {1, 7, 20, 30}, (number, rows)
-        for read in (read_by_duckdb, read_by_delta_rs) if mapping == "none" and number in (0, 5) else (read_by_duckdb,):
+        assert {row.id for row in rows} ^ before.keys() <= {1, 7, 20}, (number, rows)
+        for read in (read_by_duckdb, read_by_delta_rs) if mapping == "none" and number == 0 else (read_by_duckdb,):
             assert sorted(read(path)["id"].to_pylist()) == sorted(row.id for row in rows)
         last = native.sql(f"DESCRIBE HISTORY {table} LIMIT 2").collect()
         assert [row.operation for row in last][1] == "ADD COLUMNS"
