@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 import os
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -170,7 +171,9 @@ def compile_unit(gateway: Any, loader: Any, unit: JavaUnit, *, digest: str, warn
     try:
         compiler.compile(array)
     except Py4JJavaError as error:
-        problem = f"they do not compile: {error.java_exception.getMessage()}"
+        # The compiler repeats the location.
+        message = re.sub(r"(File '[^']+', Line \d+, Column \d+: )\1+", r"\1", str(error.java_exception.getMessage()))
+        problem = f"they do not compile: {message}"
         raise ExtensionNotLoadedError(spark_version=_spark_build(jvm)[0], problem=problem) from None
     return {
         str(entry.getKey()).removesuffix(".class").replace("/", "."): bytes(entry.getValue())
