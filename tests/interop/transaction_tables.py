@@ -43,6 +43,8 @@ GROUPS = (
         "DELETE FROM {t} WHERE id IN (1, 101, 201)",
         "UPDATE {t} SET part = 7, v = v + 1 WHERE id IN (7, 200)",
     ),
+    # A second file on tables without vectors, too, so that OPTIMIZE makes a version of all of them.
+    (INSERT + "VALUES (60, 1, 0)",),
     ("OPTIMIZE {t}",),
     (
         "DELETE FROM {t} WHERE part = 1 AND id < 12",
@@ -52,7 +54,7 @@ GROUPS = (
     ),
 )
 """The statements of each version. A group of several is a transaction."""
-OPERATIONS = ("CREATE TABLE", "WRITE", "TRANSACTION", "TRANSACTION", "OPTIMIZE", "TRANSACTION")
+OPERATIONS = ("CREATE TABLE", "WRITE", "TRANSACTION", "TRANSACTION", "WRITE", "OPTIMIZE", "TRANSACTION")
 COLUMNS = ("id", "v", "part")
 
 
