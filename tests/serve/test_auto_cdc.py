@@ -33,9 +33,12 @@ dp.create_auto_cdc_flow(
     apply_as_deletes="op = 'D'",
     except_column_list=["op", "seq"],
     stored_as_scd_type={scd_type},
+    track_history_column_list={tracked},
     spark_conf={{"spark.anabranch.conflictRetries": "{retries}"}},
 )
 """
+TRACKED = {1: None, 2: ["name"]}
+"""SCD 2 allows a new column in the source only if the columns whose history it tracks are named."""
 RETRIES = {1: 0, 2: 20}
 """Rows of SCD 1 are merged without conflicts. SCD 2 reads its target by windows, so it depends on all of its rows."""
 UPDATES_MAX = {1: None, 2: 3}
@@ -120,7 +123,8 @@ def test_changes_become_rows(tmp_path: Path, scd_type: int) -> None:
     """Late and repeated events, deletes, a second run with a new column beside another writer, and a full refresh."""
     expected = TARGETS[scd_type]
     project = Project(tmp_path / "shop")
-    project.define(customers=DEFINITIONS.format(scd_type=scd_type, retries=RETRIES[scd_type]))
+    definition = DEFINITIONS.format(scd_type=scd_type, tracked=TRACKED[scd_type], retries=RETRIES[scd_type])
+    project.define(customers=definition)
     with served(tmp_path / "warehouse") as server, client(server, "connect") as by:
         by.run("CREATE TABLE changes (id INT, name STRING, op STRING, seq INT) USING delta")
         by.run(FIRST)

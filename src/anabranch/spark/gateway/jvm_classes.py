@@ -140,7 +140,8 @@ def cache_lookups(purpose: str, jvm: Any) -> None:
     """
     for name in _LOOKED_UP_OFTEN:
         patch(purpose, jvm, name, CachedClass)
-    patch(purpose, jvm, "delta", CachedPackage)
+    for package in ("anabranch", "delta"):
+        patch(purpose, jvm, package, CachedPackage)
 
 
 def load_class(jvm: Any, name: str) -> Any | None:
