@@ -17,8 +17,10 @@ from anabranch.log.recent_commits import RecentCommits
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
+from anabranch.storage.object.object_options import ObjectStoreOptions
+from anabranch.storage.object.object_store import ObjectStore
 from anabranch.transactions.commit import commit_queue
-from anabranch.transactions.commit.commit_queue import CommitQueue
+from anabranch.transactions.commit.commit_queue import CommitQueue, shared_queue_of
 from anabranch.transactions.conflicts.traced_files import NewRows
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.proposed_commit import Operation
@@ -274,3 +276,17 @@ def test_rows_of_one_file_that_count_as_the_same_are_detected(monkeypatch: pytes
     _, ours, evaluated = lost_twice(lambda rival: rival.append(add("w2")))
     ours.commit([add("ours")])
     assert evaluated == [["w1"]]
+
+
+def test_writers_with_other_rights_are_in_another_queue() -> None:
+    """One of them might not read what another has read, or not write what is to be committed for it."""
+
+    def store(key: str) -> ObjectStore:
+        options = ObjectStoreOptions(service="s3", bucket="b", endpoint="S3", config={}, credentials={"key": key})
+        return ObjectStore("s3a://b/t", prefix="t", options=options)
+
+    queue = shared_queue_of(store("one"))
+    assert shared_queue_of(store("one")) is queue
+    assert shared_queue_of(store("another")) is not queue
+    unknown = MemoryStore()
+    assert shared_queue_of(unknown) is not shared_queue_of(unknown)

@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.progress.progress_events import current
-from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.snapshot.shared_snapshots import shared_snapshots_of
 from anabranch.snapshot.snapshot_cache import SnapshotCache
@@ -38,10 +37,9 @@ from anabranch.storage.external_files import (
     parse_allowed_prefixes,
 )
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
-from anabranch.storage.local.directory_lock import DirectoryLock
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening.store_opening import open_store
-from anabranch.transactions.commit.commit_queue import CommitQueue
+from anabranch.transactions.commit.commit_queue import shared_queue_of
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.multi_statement.open_transaction import OpenTransaction
 
@@ -67,10 +65,6 @@ _thread = _Thread()
 _sessions: weakref.WeakValueDictionary[str, DeltaSession] = weakref.WeakValueDictionary()
 """The objects in use, by the identity of the session."""
 _recent: OrderedDict[str, DeltaSession] = OrderedDict()
-_queues: weakref.WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...]], CommitQueue] = (
-    weakref.WeakValueDictionary()
-)
-"""By root and file-system options: the writers of a table, of all sessions of this process."""
 _in_transaction: dict[str, DeltaSession] = {}
 """Those with a transaction of several statements, which they must not forget."""
 _lock = threading.Lock()
@@ -337,7 +331,7 @@ class DeltaSession:
             open_prefix=lambda path: self._store(path, options),
         )
         find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
-        queue = _queue_of(root, options)
+        queue = shared_queue_of(own)
         return DeltaLog(
             store,
             clock=self.clock,
@@ -376,17 +370,6 @@ def _open_root(spark: SparkSession, root: str, options: Mapping[str, str] | None
         SESSION_RULES.check_path(spark, root, options)
     hadoop = HadoopSession(gateway=spark.sparkContext._gateway, configuration=_hadoop_configuration(spark))
     return open_store(root, options, hadoop=hadoop)
-
-
-def _queue_of(root: str, options: Mapping[str, str]) -> CommitQueue:
-    key = root, tuple(sorted(options.items()))
-    with _lock:
-        queue = _queues.get(key)
-        if queue is None:
-            is_local = root.startswith("/")
-            processes = DirectoryLock(f"{root.rstrip('/')}/{LOG_DIRECTORY}") if is_local else None
-            queue = _queues[key] = CommitQueue(processes=processes)
-        return queue
 
 
 def _hadoop_configuration(spark: SparkSession) -> Any:

@@ -13,12 +13,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from anabranch.log.recent_commits import RecentCommits
+from anabranch.protocol.log_paths import LOG_DIRECTORY
+from anabranch.storage.local.directory_lock import DirectoryLock
+from anabranch.storage.log_store import IdentifiedStore, LogStore
 
 TURN_SECONDS_MAX = 2.0
 """A turn may take that long before the next in line takes it over. A commit takes milliseconds, or some requests."""
@@ -151,3 +155,24 @@ class CommitQueue:
                 self._waiting.remove(waiter)
             elif waiter.called.is_set() and not waiter.is_released:
                 self._call_next()
+
+
+_queues: weakref.WeakValueDictionary[Hashable, CommitQueue] = weakref.WeakValueDictionary()
+_queues_lock = threading.Lock()
+
+
+def shared_queue_of(store: LogStore) -> CommitQueue:
+    """The queue of the table in `store`, for all stores that read the same files with the same rights.
+
+    A queue keeps commits that one writer has read, and in a group one writer commits for another, so writers with
+    other rights have a queue of their own.
+    """
+    if not isinstance(store, IdentifiedStore):
+        return CommitQueue()
+    with _queues_lock:
+        queue = _queues.get(store.identity)
+        if queue is None:
+            is_local = store.root.startswith("/")
+            processes = DirectoryLock(f"{store.root.rstrip('/')}/{LOG_DIRECTORY}") if is_local else None
+            queue = _queues[store.identity] = CommitQueue(processes=processes)
+        return queue
