@@ -74,6 +74,7 @@ class Simulation:
         self.memories: dict[str, dict[str, object]] = {}
         self.data: dict[str, tuple[Row, ...]] = {}
         self.kept: dict[str, tuple[KeptId | None, ...]] = {}
+        self.changes: dict[str, tuple[tuple[str, Row], ...]] = {}
         self.scheduler.lose_power = self.disk.lose_power
         self._create()
 
@@ -180,6 +181,7 @@ class Simulation:
             manner=self.scenario.manner,
             data=self.data,
             kept=self.kept,
+            changes=self.changes,
             random=source,
             content=self.content,
         )
@@ -199,6 +201,7 @@ class Simulation:
             manner=self.scenario.manner,
             data=self.data,
             kept=self.kept,
+            changes=self.changes,
         )
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from anabranch.commands.vacuum.vacuum_command import VacuumJob, run_vacuum
 from anabranch.commands.vacuum.vacuum_settings import VacuumSettings
-from anabranch.protocol.actions import AddFile
+from anabranch.protocol.actions import AddCDCFile, AddFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.proposed_commit import Operation
@@ -48,6 +48,12 @@ class SimulatedTable(PlayedTable):
         data = self.content(rows)
         self.store.put(add.path, data)
         return msgspec.structs.replace(add, size=len(data), modification_time=self.clock.now_ms())
+
+    def write_changes(self, changes: Sequence[tuple[str, Row]]) -> list[AddCDCFile]:
+        files = super().write_changes(changes)
+        for file in files:
+            self.store.put(file.path, self.content([row for _, row in changes]))
+        return files
 
 
 def as_parquet(rows: Sequence[Row]) -> bytes:
