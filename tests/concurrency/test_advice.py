@@ -6,8 +6,12 @@ import msgspec
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from anabranch.errors.commits import ConflictReason, DeltaConcurrentModificationException
-from anabranch.protocol.actions import Action
+from anabranch.errors.commits import (
+    ConflictReason,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+)
+from anabranch.protocol.actions import Action, Metadata
 from anabranch.transactions.commit.commit_context import RetryLimits
 from anabranch.transactions.conflicts import conflict_advice as advice
 from anabranch.transactions.proposed_commit import Operation
@@ -130,14 +134,22 @@ def test_time_that_ran_out_names_no_setting_that_does_not_exist() -> None:
 
 
 def test_advice_on_identity_columns_is_about_rows() -> None:
-    identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
-    schema = StructType([StructField("id", LongType(), True, identity)])
-    first = created(LOW, protocol=features("identityColumns"), described=metadata(schema))
+    """Both have generated values, which the mark of the column says."""
+
+    def with_mark(mark: int | None) -> Metadata:
+        identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+        if mark is not None:
+            identity["delta.identity.highWaterMark"] = mark
+        return metadata(StructType([StructField("id", LongType(), True, identity)]))
+
+    first = created(LOW, protocol=features("identityColumns"), described=with_mark(None))
     ours = first.begin()
-    rival_of(first).append(add("w"))
-    error = lost(ours, add("a"))
+    rival_of(first).commit([add("w"), with_mark(1)])
+    with pytest.raises(MetadataChangedException) as raised:
+        ours.commit([add("a"), with_mark(2)], edited_properties=frozenset())
+    error = raised.value
     assert error.reason is ConflictReason.IDENTITY_COLUMNS
-    assert "identity columns" in str(error)
+    assert "identity column id" in str(error)
     assert "changed the table's metadata" not in str(error)
 
 

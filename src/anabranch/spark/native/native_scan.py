@@ -140,7 +140,7 @@ class NativeScan:
         return ScanReader(
             rows=request.rows,
             table=request.table_root,
-            classes=self._values.anabranch,
+            jvm=self._values.jvm,
             names=PhysicalNames(request.schema, request.column_mapping),
             prune=request.prune,
             load_vector=request.load_vector,

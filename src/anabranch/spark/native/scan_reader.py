@@ -45,7 +45,7 @@ class ScanReader:
         *,
         rows: Callable[[npt.NDArray[np.integer]], pa.Table],
         table: str,
-        classes: Any,
+        jvm: Any,
         names: PhysicalNames,
         prune: Callable[[Predicate], FileMask],
         load_vector: LoadVector,
@@ -53,7 +53,7 @@ class ScanReader:
     ) -> None:
         self._rows = rows
         self._table = table
-        self._classes = classes
+        self._jvm = jvm
         self._names = names
         self._prune = prune
         self._load_vector = load_vector
@@ -68,7 +68,7 @@ class ScanReader:
             return self.hidden_rows(np.frombuffer(argument, dtype="<i4"))
         except BaseException as error:
             # The thread of the JVM waits for a result, and must get one for any exception.
-            return throwable(self._classes, error)
+            return throwable(self._jvm.delta, error)
 
     def files_to_read(self, filters: str) -> bytes | None:
         """A byte for each file, 1 for those to read; None for all files.
@@ -77,7 +77,7 @@ class ScanReader:
         """
         conditions = filters.split("\0")[:-1]
         try:
-            zones = zones_of(self._classes)
+            zones = zones_of(self._jvm.anabranch)
             predicate = conjunction(from_catalyst(text, zones=zones) for text in conditions)
             return self._prune(self._names.of(predicate)).astype(np.uint8).tobytes()
         except DeltaError:
