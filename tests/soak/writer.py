@@ -32,7 +32,8 @@ STATEMENTS_OF_A_PROCESS = 10_000
 
 def head_of(path: Path) -> int:
     """The newest version; -1 where there is none."""
-    names = [name for name in os.listdir(path / "_delta_log") if len(name) == 25] if path.exists() else []
+    log = path / "_delta_log"
+    names = [name for name in os.listdir(log) if len(name) == 25] if log.exists() else []
     return max((int(name[:20]) for name in names), default=-1)
 
 
