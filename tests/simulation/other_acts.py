@@ -70,6 +70,8 @@ def problems_of_stream(progress: StreamProgress, watch: LogWatch) -> list[str]:
     read = [file for batch in progress.files for file in batch]
     first = json.loads(progress.ends[0])
     begun = first["reservoirVersion"] - (0 if first["isStartingVersion"] else 1)
+    if begun > watch.newest_version:
+        return []  # The table that it read was deleted.
     expected = [{(begun, path) for path, _ in watch.commits[begun].live}]
     for version in range(begun + 1, watch.newest_version + 1):
         actions = parsed(watch.commits[version].data)

@@ -30,7 +30,8 @@ from anabranch.protocol.actions import (
 from anabranch.protocol.actions_json import parse_actions
 from anabranch.protocol.data_paths import decode_sidecar_path
 from anabranch.protocol.log_paths import SIDECAR_DIRECTORY
-from anabranch.storage.log_store import LogStore
+from anabranch.storage.log_store import LogStore, StoredFile
+from anabranch.storage.whole_files import read_whole
 
 A = TypeVar("A", bound=Action)
 Argument = TypeVar("Argument")
@@ -70,7 +71,7 @@ def read_checkpoint(store: LogStore, checkpoint: CheckpointFiles) -> Checkpoint:
     Raises `CorruptCheckpointError` where a file is damaged or a sidecar is missing, `FileMissingError`
     where the checkpoint itself has been deleted since it was listed, `StorageError`.
     """
-    top = _in_parallel(lambda path: _read_part(store, checkpoint, path), [file.path for file in checkpoint.files])
+    top = _in_parallel(lambda file: _read_part(store, checkpoint, file), checkpoint.files)
     actions = [action for contents in top for action in contents.actions]
     sidecars = [action for action in actions if isinstance(action, Sidecar)]
     if len(sidecars) > SIDECARS_MAX:
@@ -118,15 +119,15 @@ def _assemble(
     )
 
 
-def _read_part(store: LogStore, checkpoint: CheckpointFiles, path: str) -> _Contents:
-    data = store.read(path)
+def _read_part(store: LogStore, checkpoint: CheckpointFiles, file: StoredFile) -> _Contents:
+    path = file.path
     if path.endswith(".json"):
         try:
-            return _Contents(list(parse_actions(data)))
+            return _Contents(list(parse_actions(read_whole(store, file))))
         except MalformedActionError as error:
             raise _corrupt(store, checkpoint, path, error.explain()) from error
     try:
-        part = CheckpointPart(path, data)
+        part = CheckpointPart(path, store.read(path))
         return _Contents(list(part.actions()), part)
     except DamagedPartError as error:
         raise _corrupt(store, checkpoint, path, str(error)) from error

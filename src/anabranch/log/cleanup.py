@@ -22,6 +22,7 @@ from anabranch.protocol.data_paths import decode_sidecar_path
 from anabranch.protocol.log_paths import SIDECAR_DIRECTORY, LogFileKind
 from anabranch.protocol.properties import TableProperties
 from anabranch.storage.log_store import LogStore
+from anabranch.storage.whole_files import read_whole
 
 # Sidecars that no checkpoint refers to any more. See "Sidecar Files" and "Metadata Cleanup".
 
@@ -54,7 +55,7 @@ def sidecars_of(store: LogStore, checkpoint: CheckpointFiles) -> frozenset[str]:
     paths = set[str]()
     for file in checkpoint.files:
         try:
-            uris = _of_json(store.read(file.path)) if file.path.endswith(".json") else _of_parquet(store, file.path)
+            uris = _of_json(read_whole(store, file)) if file.path.endswith(".json") else _of_parquet(store, file.path)
             paths |= {decode_sidecar_path(uri, table_root=store.root) for uri in uris}
         except (pa.ArrowException, MalformedActionError, UnsafePathError) as error:
             raise CorruptCheckpointError(

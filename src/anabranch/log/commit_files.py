@@ -25,6 +25,7 @@ from anabranch.protocol.actions import (
 from anabranch.protocol.actions_json import LINE_BYTES_MAX, parse_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import LogStore, StoredFile
+from anabranch.storage.whole_files import read_whole
 
 # Keys of actions: a later action supersedes an earlier one with the same key. See "Action Reconciliation".
 
@@ -179,7 +180,7 @@ def read_actions(store: LogStore, steps: Iterable[Step]) -> Iterator[tuple[Step,
                 for step in window:
                     yield step, _checked(store, step, _streamed(store, step))
             else:
-                contents = pool.map(lambda step: store.read(step.file.path), window)
+                contents = pool.map(lambda step: read_whole(store, step.file), window)
                 for step, data in zip(window, contents, strict=True):
                     yield step, _checked(store, step, decode_actions(store, step, data))
 
@@ -201,7 +202,7 @@ def _streamed(store: LogStore, step: CommitFile | CompactedFile) -> Iterator[Act
     """The actions of a file that may be too large for memory."""
     path, size = step.file.path, step.file.size_bytes
     if size <= PIECE_BYTES:
-        yield from decode_actions(store, step, store.read(path))
+        yield from decode_actions(store, step, read_whole(store, step.file))
         return
     unfinished: list[bytes] = []
     for offset in range(0, size, PIECE_BYTES):
