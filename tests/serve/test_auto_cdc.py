@@ -33,11 +33,11 @@ dp.create_auto_cdc_flow(
     apply_as_deletes="op = 'D'",
     except_column_list=["op", "seq"],
     stored_as_scd_type={scd_type},
-    track_history_column_list={tracked},
+    {tracked}
     spark_conf={{"spark.anabranch.conflictRetries": "{retries}"}},
 )
 """
-TRACKED = {1: None, 2: ["name"]}
+TRACKED = {1: "", 2: 'track_history_column_list=["name"],'}
 """SCD 2 allows a new column in the source only if the columns whose history it tracks are named."""
 RETRIES = {1: 0, 2: 20}
 """Rows of SCD 1 are merged without conflicts. SCD 2 reads its target by windows, so it depends on all of its rows."""

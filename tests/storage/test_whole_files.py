@@ -7,8 +7,8 @@ import pytest
 from anabranch.errors.environment import FileMissingError, StorageError
 from anabranch.log.commit_files import read_commits
 from anabranch.protocol.log_paths import commit_path
+from anabranch.storage.log_store import read_whole
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.storage.whole_files import read_whole
 
 PATH = commit_path(0)
 LINES = (

@@ -30,8 +30,7 @@ from anabranch.protocol.actions import (
 from anabranch.protocol.actions_json import parse_actions
 from anabranch.protocol.data_paths import decode_sidecar_path
 from anabranch.protocol.log_paths import SIDECAR_DIRECTORY
-from anabranch.storage.log_store import LogStore, StoredFile
-from anabranch.storage.whole_files import read_whole
+from anabranch.storage.log_store import LogStore, StoredFile, read_whole
 
 A = TypeVar("A", bound=Action)
 Argument = TypeVar("Argument")

@@ -21,8 +21,7 @@ from anabranch.protocol.actions_json import parse_actions
 from anabranch.protocol.data_paths import decode_sidecar_path
 from anabranch.protocol.log_paths import SIDECAR_DIRECTORY, LogFileKind
 from anabranch.protocol.properties import TableProperties
-from anabranch.storage.log_store import LogStore
-from anabranch.storage.whole_files import read_whole
+from anabranch.storage.log_store import LogStore, read_whole
 
 # Sidecars that no checkpoint refers to any more. See "Sidecar Files" and "Metadata Cleanup".
 

@@ -24,8 +24,7 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.actions_json import LINE_BYTES_MAX, parse_actions
 from anabranch.protocol.log_paths import commit_path
-from anabranch.storage.log_store import LogStore, StoredFile
-from anabranch.storage.whole_files import read_whole
+from anabranch.storage.log_store import LogStore, StoredFile, read_whole
 
 # Keys of actions: a later action supersedes an earlier one with the same key. See "Action Reconciliation".
 

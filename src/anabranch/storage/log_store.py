@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from anabranch.errors.environment import FileMissingError, StorageError
 from anabranch.storage.file_tree import Deletion, Enters
 
 
@@ -123,3 +124,19 @@ class IdentifiedStore(Protocol):
     @property
     def identity(self) -> Hashable:
         """Equal for two stores exactly if they read the same files with the same rights."""
+
+
+def read_whole(store: LogStore, file: StoredFile) -> bytes:
+    """The content of a file that was listed, if it has the listed size.
+
+    A part of a file of lines that ends where a line ends looks like a file with fewer lines, such as a commit without
+    its last actions. Raises `StorageError` for a part, and `FileMissingError` where another file is there by now.
+    """
+    data = store.read(file.path)
+    if len(data) >= file.size_bytes:
+        return data
+    now = store.head(file.path)
+    if now is None or now.size_bytes != file.size_bytes:
+        raise FileMissingError(root=store.root, path=file.path)
+    cause = f"the storage returned {len(data)} of its {file.size_bytes} bytes"
+    raise StorageError(root=store.root, path=file.path, doing="read", cause=cause)
