@@ -33,14 +33,15 @@ dp.create_auto_cdc_flow(
     apply_as_deletes="op = 'D'",
     except_column_list=["op", "seq"],
     stored_as_scd_type={scd_type},
-    {tracked}
-    spark_conf={{"spark.anabranch.conflictRetries": "{retries}"}},
+    {more}
 )
 """
-TRACKED = {1: "", 2: 'track_history_column_list=["name"],'}
-"""SCD 2 allows a new column in the source only if the columns whose history it tracks are named."""
-RETRIES = {1: 0, 2: 20}
-"""Rows of SCD 1 are merged without conflicts. SCD 2 reads its target by windows, so it depends on all of its rows."""
+MORE = {
+    1: "",
+    2: 'track_history_column_list=["name"], spark_conf={"spark.anabranch.conflictRetries": "20"},',
+}
+"""Rows of SCD 1 are merged without conflicts. SCD 2 reads its target by windows, so it depends on all of its rows; and it
+allows a new column in the source only if the columns whose history it tracks are named. Spark 4.2 has neither option."""
 UPDATES_MAX = {1: None, 2: 3}
 """SCD 2 would lose against a writer that never rests."""
 
@@ -123,8 +124,7 @@ def test_changes_become_rows(tmp_path: Path, scd_type: int) -> None:
     """Late and repeated events, deletes, a second run with a new column beside another writer, and a full refresh."""
     expected = TARGETS[scd_type]
     project = Project(tmp_path / "shop")
-    definition = DEFINITIONS.format(scd_type=scd_type, tracked=TRACKED[scd_type], retries=RETRIES[scd_type])
-    project.define(customers=definition)
+    project.define(customers=DEFINITIONS.format(scd_type=scd_type, more=MORE[scd_type]))
     with served(tmp_path / "warehouse") as server, client(server, "connect") as by:
         by.run("CREATE TABLE changes (id INT, name STRING, op STRING, seq INT) USING delta")
         by.run(FIRST)
