@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.java_gateway import JVMView
+from py4j.protocol import DEFAULT_JVM_ID
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 
@@ -33,9 +35,15 @@ pytestmark = pytest.mark.spark
 
 def static(classes: ExtensionClasses, name: str, method: str, *arguments: Any) -> Any:
     """Calls a static method of one of these classes."""
-    for candidate in classes.java_class(name).getMethods():
+    for candidate in classes.loader.loadClass(name).getMethods():
         if candidate.getName() == method and candidate.getParameterCount() == len(arguments):
-            return candidate.invoke(None, jvm_classes.object_array(classes._gateway, arguments))
+            jvm = JVMView(classes.loader._gateway_client, jvm_name="default", id=DEFAULT_JVM_ID)
+            array = jvm.java.lang.reflect.Array.newInstance(
+                classes.loader.loadClass("java.lang.Object"), len(arguments)
+            )
+            for i, argument in enumerate(arguments):
+                array[i] = argument
+            return candidate.invoke(None, array)
     raise AttributeError(method)
 
 
@@ -96,7 +104,7 @@ from anabranch.spark.extension.compiled import load_extension
 gateway = launch_gateway()
 classes = load_extension(gateway)
 assert load_extension(gateway) is classes
-print(classes.origin, classes.java_class("delta.DefaultSource").getName())
+print(classes.origin, classes.loader.loadClass("delta.DefaultSource").getName())
 """
 
 STARTS_TWO_SESSIONS = """
@@ -174,16 +182,14 @@ def start(gateway: Any, sources: Path, cache: Path) -> Callable[..., ExtensionCl
 
 
 def jar_of(classes: ExtensionClasses) -> Path:
-    return Path(classes.java_class("delta.DefaultSource").getProtectionDomain().getCodeSource().getLocation().getPath())
+    return Path(
+        classes.loader.loadClass("delta.DefaultSource").getProtectionDomain().getCodeSource().getLocation().getPath()
+    )
 
 
 def test_what_classes_offer(start: Callable[..., ExtensionClasses], gateway: Any) -> None:
     classes = start()
-    assert classes.java_class("anabranch.Pair$Inner").getName() == "anabranch.Pair$Inner"
-    assert classes.java_class("anabranch.Pair") is classes.java_class("anabranch.Pair")
-    pair = classes.new("anabranch.Pair", "left", 5)
-    assert [classes.java_class("anabranch.Pair").getField(name).get(pair) for name in ("left", "right")] == ["left", 5]
-    assert classes.new("anabranch.Pair$Inner").apply("you") == "hello you"
+    assert classes.loader.loadClass("anabranch.Pair$Inner").getName() == "anabranch.Pair$Inner"
     assert (
         static(classes, "delta.DefaultSource", "greet", "you"),
         static(classes, "delta.DefaultSource", "greet"),
@@ -192,7 +198,7 @@ def test_what_classes_offer(start: Callable[..., ExtensionClasses], gateway: Any
         "hello world",
     )
     assert static(classes, "delta.DefaultSource", "offset").getName() == classes_of_release(gateway.jvm)["V1_OFFSET"]
-    classes.java_class("delta.DefaultSource").getField("function").set(None, Upper())
+    classes.loader.loadClass("delta.DefaultSource").getField("function").set(None, Upper())
     assert static(classes, "delta.DefaultSource", "call", "text") == "TEXT"
 
 
@@ -261,7 +267,7 @@ def test_classes_that_are_there_are_taken(gateway: Any, loader: Any, sources: Pa
     first = load_classes(gateway, loader, sources, cache)
     second = load_classes(gateway, loader, sources, cache)
     assert second.origin == "loaded"
-    assert second.java_class("delta.DefaultSource").equals(first.java_class("delta.DefaultSource"))
+    assert second.loader is first.loader
 
 
 def test_classes_of_another_version_are_refused(gateway: Any, loader: Any, sources: Path, cache: Path) -> None:
@@ -290,7 +296,9 @@ def test_classes_under_delta_sparks_names_that_are_there_stay(gateway: Any, load
     (theirs / "DeltaTable.java").write_text("package io.delta.tables;\n\npublic class DeltaTable {}\n")
     (package, (_, class_name)), *_ = delta_spark_names.UNITS.items()
     main_class = f"{package}.{class_name}"
-    before = load_classes(gateway, loader, theirs, None, package=package, main_class=main_class).java_class(main_class)
+    before = load_classes(gateway, loader, theirs, None, package=package, main_class=main_class).loader.loadClass(
+        main_class
+    )
     load_classes(gateway, loader, resources.files(compiled.__package__).joinpath("java"), tmp_path / "cache")
     delta_spark_names.load_delta_spark_names(gateway, loader)
     assert loader.loadClass("io.delta.tables.DeltaTable").equals(before)

@@ -6,6 +6,7 @@ executors have no other classes than Spark's own.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.resources
 import os
 import re
@@ -36,7 +37,7 @@ from anabranch.spark.extension.kept_jars import (
     kept_jar,
     temporary_jar,
 )
-from anabranch.spark.gateway.jvm_classes import JvmClasses, class_loader, has_class, loaded_by, object_array
+from anabranch.spark.gateway.jvm_classes import JvmClasses, class_loader, has_class, loaded_by
 
 Origin = Literal["compiled", "kept", "loaded"]
 """Whether the classes were compiled now, came from an earlier start's jar, or were in the JVM already."""
@@ -52,29 +53,13 @@ _loaded: dict[int, tuple[Any, ExtensionClasses]] = {}
 """By the id of the gateway. The gateway is kept, too, so that no other object gets its id."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionClasses:
-    """Our classes in one JVM, by their full names, such as `anabranch.DeltaTable`. Any thread may use it."""
+    """Our classes in one JVM."""
 
-    def __init__(self, gateway: Any, loader: Any, *, origin: Origin) -> None:
-        self.origin: Origin = origin
-        self._gateway = gateway
-        self._loader = loader
-        self._classes: dict[str, Any] = {}
-        self._constructors: dict[str, Any] = {}
-
-    def java_class(self, name: str) -> Any:
-        """The `java.lang.Class` of that name."""
-        java_class = self._classes.get(name)
-        if java_class is None:
-            java_class = self._classes[name] = self._loader.loadClass(name)
-        return java_class
-
-    def new(self, name: str, *arguments: Any) -> Any:
-        """A new object, by the one public constructor. No argument may be a Python object with a Java interface."""
-        constructor = self._constructors.get(name)
-        if constructor is None:
-            constructor = self._constructors[name] = self.java_class(name).getConstructors()[0]
-        return constructor.newInstance(object_array(self._gateway, arguments))
+    loader: Any
+    """The class loader that has them."""
+    origin: Origin
 
 
 def load_extension(gateway: Any) -> ExtensionClasses:
@@ -115,14 +100,14 @@ def load_classes(
     spark_version, build = _spark_build(jvm)
     digest = unit.digest(build)
     if _has_ours(loader, digest, main_class, f"{package}.{DIGEST_CLASS}"):
-        return ExtensionClasses(gateway, loader, origin="loaded")
+        return ExtensionClasses(loader=loader, origin="loaded")
     jar, origin = _jar(gateway, loader, unit, folder, spark_version=spark_version, digest=digest)
     file = jvm.java.io.File(str(jar))
     if not file.canRead():
         problem = f"it cannot read {jar}, which this process wrote"
         raise ExtensionNotLoadedError(spark_version=spark_version, problem=problem)
     loader.addURL(file.toURI().toURL())
-    return ExtensionClasses(gateway, loader, origin=origin)
+    return ExtensionClasses(loader=loader, origin=origin)
 
 
 def _jar(

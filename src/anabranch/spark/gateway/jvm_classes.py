@@ -164,14 +164,6 @@ def class_loader(jvm: Any) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
-def object_array(gateway: Any, values: tuple[Any, ...]) -> Any:
-    """`values` as a Java `Object[]`. A Python object that implements an interface cannot be among them."""
-    array = gateway.new_array(gateway.jvm.java.lang.Object, len(values))
-    for i, value in enumerate(values):
-        array[i] = value
-    return array
-
-
 def _py4j_view(jvm: Any, full_name: str) -> Any:
     view = jvm
     for part in full_name.split("."):

@@ -36,7 +36,6 @@ from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.conflicts.write_serializable import (
     allows_new_columns,
     before_new_columns,
-    marks_of_ours,
     new_columns_to_precede,
 )
 from anabranch.transactions.proposed_commit import ProposedCommit
@@ -194,7 +193,7 @@ def metadata_changed(context: ConflictContext) -> Conflict | None:
     before, after, ours = context.read.metadata, context.latest.metadata, context.ours.metadata
     if before is None or after is None or before == after:
         return None
-    redefines_table = ours is not None and not marks_of_ours(context)
+    redefines_table = ours is not None and not context.marks_of_ours
     if redefines_table and ours != after and _metadata_of_both(context) is not None:
         return None
     if redefines_table and ours != after:
@@ -222,7 +221,7 @@ def _metadata_of_both(context: ConflictContext) -> Metadata | None:
 
 def _with_our_marks(context: ConflictContext) -> Metadata | None:
     """The newest metadata with the marks of the values that ours has generated; None where it has none."""
-    marks, after = marks_of_ours(context), context.latest.metadata
+    marks, after = context.marks_of_ours, context.latest.metadata
     return with_marks(after, marks) if marks and after is not None else None
 
 
@@ -285,7 +284,7 @@ def redefines(context: ConflictContext) -> bool:
     A REPLACE counts as having read the rows that it removes, also of a table without rows.
     """
     before, ours = context.read.metadata, context.ours.metadata
-    if before is None or ours is None or marks_of_ours(context):
+    if before is None or ours is None or context.marks_of_ours:
         return False
     only_edits = ours != before and ours.id == before.id and same_schema_and_layout(before, ours)
     redefining = redefining_properties(before.configuration, ours.configuration)

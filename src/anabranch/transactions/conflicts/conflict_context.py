@@ -13,6 +13,7 @@ from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import to_physical
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.latest_state import LatestState
+from anabranch.transactions.conflicts.metadata_compatibility import moved_marks
 from anabranch.transactions.conflicts.rebase_report import row_texts, values_of_rows
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.proposed_commit import ProposedCommit
@@ -46,6 +47,16 @@ class ConflictContext:
     @property
     def winners(self) -> tuple[Winner, ...]:
         return self.latest.winners
+
+    @property
+    def marks_of_ours(self) -> dict[str, int]:
+        """The high-water marks that ours moves behind values that it has generated; none if it changes more than these.
+
+        A statement that replaces the description, such as REPLACE, may have changed nothing else of it by chance.
+        """
+        before, ours = self.read.metadata, self.ours
+        edits = ours.edited_properties is not None and ours.protocol is None and ours.changes_data
+        return {} if before is None or ours.metadata is None or not edits else moved_marks(before, ours.metadata)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

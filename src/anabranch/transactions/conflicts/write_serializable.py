@@ -9,11 +9,7 @@ from anabranch.protocol.actions import AddFile, Metadata, RemoveFile
 from anabranch.protocol.property_table import IsolationLevel
 from anabranch.transactions.conflicts.conflict_context import ConflictContext
 from anabranch.transactions.conflicts.latest_state import LatestState
-from anabranch.transactions.conflicts.metadata_compatibility import (
-    adds_only_columns,
-    moved_marks,
-    same_schema_and_layout,
-)
+from anabranch.transactions.conflicts.metadata_compatibility import adds_only_columns, same_schema_and_layout
 from anabranch.transactions.conflicts.rebase_report import STANDS_BEFORE_TAG, parsed_versions, version_ranges
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.proposed_commit import ProposedCommit, RowsWithColumns
@@ -66,25 +62,12 @@ def new_columns_to_precede(context: ConflictContext) -> Winner | None:
     A statement that changes no row does the same with any columns.
     """
     before, after, ours = context.read.metadata, context.latest.metadata, context.ours
-    describes = ours.metadata is not None and not marks_of_ours(context)
+    describes = ours.metadata is not None and not context.marks_of_ours
     if before is None or after is None or describes or not ours.changes_data:
         return None
     if same_schema_and_layout(before, after) or _rows_with_columns(ours, after) is RowsWithColumns.SAME:
         return None
     return next(winner for winner in context.winners if winner.metadata is not None)
-
-
-def marks_of_ours(context: ConflictContext) -> dict[str, int]:
-    """The high-water marks that ours moves behind values that it has generated; none if it changes more than these.
-
-    A statement that replaces the description, such as REPLACE, may have changed nothing else of it by chance.
-    """
-    before, ours = context.read.metadata, context.ours
-    if before is None or ours.metadata is None or ours.protocol is not None or ours.edited_properties is None:
-        return {}
-    if not ours.changes_data:
-        return {}
-    return moved_marks(before, ours.metadata)
 
 
 def _rows_with_columns(ours: ProposedCommit, metadata: Metadata) -> RowsWithColumns:
