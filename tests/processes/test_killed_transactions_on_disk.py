@@ -1,4 +1,7 @@
-"""Processes with Spark that are killed in a transaction: the table is as before, or has all of its changes."""
+"""Processes with Spark that are killed in a transaction: the table is as before, or has all of its changes.
+
+Covers fault F59.
+"""
 
 from __future__ import annotations
 

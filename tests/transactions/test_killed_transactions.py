@@ -1,4 +1,4 @@
-"""A transaction of several statements whose process is killed at any of its calls of the storage.
+"""A transaction of several statements whose process is killed at any of its calls of the storage. Covers fault F59.
 
 All of it is in the log, or nothing. What is left beside the table are files that VACUUM removes.
 """
