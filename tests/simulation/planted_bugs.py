@@ -91,6 +91,10 @@ def _whole_lines_alone(data: bytes) -> Iterator[Any]:
         yield from RIGHT_PARSE(data)
 
 
+def _of_any_size(store: Any, file: Any) -> Any:
+    return store.read(file.path)
+
+
 RIGHT_READ = commit_outcome.read_commit
 
 
@@ -218,7 +222,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="fault F24",
         name="a torn commit is read as far as it goes",
-        patches=[(commit_files, "parse_actions", _whole_lines_alone)],
+        patches=[(commit_files, "parse_actions", _whole_lines_alone), (commit_files, "read_whole", _of_any_size)],
         focus=TORN,
         seeds=20,
     ),

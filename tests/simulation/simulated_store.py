@@ -228,12 +228,8 @@ class SimulatedStore:
         return listed if count is None else listed[:count]
 
     def _torn(self, call: _Call, data: bytes) -> bytes:
-        """A part of a file that does not end with a line: a reader could not know that more should follow."""
         share = call.value(Kind.TORN)
-        if share is None or len(data) < 2:
-            return data
-        part = data[: len(data) * share // 100]
-        return part[:-1] if part.endswith(b"\n") else part
+        return data if share is None else data[: len(data) * share // 100]
 
     def _failure(self, path: str, cause: str) -> StorageError:
         return StorageError(root=self.root, path=path, doing="reach", cause=cause)
