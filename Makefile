@@ -49,7 +49,7 @@ in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reord
 export PYTHONUNBUFFERED = 1
 export EXAMPLES STATEMENTS ENGINES SEED
 
-.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove storm soak soak-leaks soak-streams soak-batches soak-serve judge fuzz test-next test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove storm soak soak-leaks soak-streams soak-batches soak-serve judge fuzz test-next test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-services test-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -170,6 +170,9 @@ test-iceberg: .venv-spark-4.0/.ready java ## UniForm tables, read by Iceberg's o
 test-s3a: $(VENV)/.ready java ## Spark's data files on S3, by Hadoop's connector, fetched by Maven (700 MB)
 	@scripts/test_s3a.sh $(PYTEST_ARGS)
 
+test-services: $(VENV)/.ready java ## Tables on Azure Storage and on HDFS: Azurite from npm, a small HDFS from Maven
+	@scripts/test_services.sh $(PYTEST_ARGS)
+
 test-statements: $(VENV)/.ready java ## Statements beside the delta-spark jar: the same rows, the same errors
 	@JAR_TESTS=tests/differential scripts/test_jar.sh $(PYTEST_ARGS)
 
@@ -228,4 +231,4 @@ lock: $(VENV)/.ready ## Renew constraints.txt: the newest versions of all packag
 	@$(BIN)/python scripts/lock.py $(packages) --group docs $(call pyspark,$(lastword $(SPARK_VERSIONS)))
 
 clean: ## Remove environments and what the demo made
-	rm -rf .venv .venv-bi .venv-docs .venv-lowest .venv-next .venv-publish .venv-sail .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf .venv .venv-bi .venv-docs .venv-lowest .venv-next .venv-publish .venv-sail .venv-services .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist

@@ -14,4 +14,4 @@ fetch "org.apache.hadoop:hadoop-aws:$VERSION" "$JARS"
 
 ANABRANCH_S3A_JARS="$(ls "$PWD/$JARS"/*.jar | paste -sd,)"
 export ANABRANCH_S3A_JARS
-exec "$VENV/bin/python" -m pytest tests/processes/test_spark_on_s3.py "$@"
+exec "$VENV/bin/python" -m pytest tests/processes/test_spark_on_stores.py "$@"

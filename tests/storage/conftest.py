@@ -17,7 +17,19 @@ from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory_store import MemoryStore
 from processes.s3_server import OneRequestAtATime
-from storage.services import FaultyS3, hadoop_store, make_bucket, s3_store
+from storage.services import (
+    AZURE,
+    HDFS,
+    FaultyS3,
+    azure_store,
+    hadoop_store,
+    hdfs_store,
+    make_bucket,
+    s3_store,
+    use_azurite,
+)
+
+STARTED = [("azure", AZURE, ()), ("hdfs", HDFS, pytest.mark.spark)]
 
 
 @pytest.fixture(autouse=True)
@@ -57,9 +69,12 @@ def serving(service: Callable[..., Any]) -> Iterator[str]:
 
 
 @pytest.fixture(
-    params=["memory", "local", "s3", "reaching", pytest.param("hadoop", marks=pytest.mark.spark)],
+    params=[
+        *["memory", "local", "s3", "reaching", pytest.param("hadoop", marks=pytest.mark.spark)],
+        *[pytest.param(name, marks=marks) for name, variable, marks in STARTED if variable in os.environ],
+    ],
 )
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogStore:
     """Each storage in turn, over an empty root."""
     match request.param:
         case "memory":
@@ -72,5 +87,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
             )
         case "s3":
             return s3_store(request.getfixturevalue("s3_endpoint"))
+        case "azure":
+            use_azurite(monkeypatch)
+            return azure_store()
+        case "hdfs":
+            return hdfs_store(request.getfixturevalue("spark"))
         case _:
             return hadoop_store(request.getfixturevalue("spark"), tmp_path / "table")

@@ -1,4 +1,4 @@
-"""Files through the session's Hadoop. On the local disk, since no HDFS runs here."""
+"""Files through the session's Hadoop, on the local disk; `make test-services` has an HDFS."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from anabranch.errors.environment import (
     StorageError,
 )
 from anabranch.storage.log_store import LogStore, PutOutcome
-from anabranch.storage.object import object_store
+from anabranch.storage.object import object_store, object_tree
 from anabranch.storage.object.conditional_put_probe import ConditionalPutProbe
 from anabranch.storage.opening.store_opening import open_store
 from storage.services import SECRET_KEY, SETTINGS, FaultyS3, s3_store
@@ -221,6 +221,31 @@ def test_a_log_with_many_sidecars_lists_in_a_few_requests(
     assert [file.path for file in store.list_from("_delta_log", "deep")] == [
         *("_delta_log/deep-", "_delta_log/deep0", "_delta_log/zebra"),
     ]
+
+
+def test_a_service_that_lists_from_the_first_name(
+    front: FaultyS3, store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Azurite does, whichever name the request begins with."""
+    for number in range(30):
+        store.put(f"_delta_log/_sidecars/{number:04d}.parquet", b"")
+    for name in ("0.json", "_last", "_sidecars0", "zebra"):
+        store.put(f"_delta_log/{name}", b"")
+    monkeypatch.setattr(object_store, "_PAGE_SIZE", 10)
+    monkeypatch.setattr(object_tree, "PAGE_SIZE", 10)
+
+    def without_start(environ: dict[str, Any]) -> None:
+        parts = environ.get("QUERY_STRING", "").split("&")
+        environ["QUERY_STRING"] = "&".join(part for part in parts if not part.startswith("start-after="))
+
+    front.before = without_start
+    assert [file.path for file in store.list_from("_delta_log", "_last")] == [
+        *("_delta_log/_sidecars0", "_delta_log/zebra"),
+    ]
+    names = [file.path.removeprefix("_delta_log/") for file in store.list_from("_delta_log")]
+    assert names == ["0.json", "_last", "_sidecars0", "zebra"]
+    walked = [path for page in store.walk(lambda directory: True) for path in page["path"].to_pylist()]
+    assert len(walked) == len(set(walked)) == 34
 
 
 def test_a_service_that_lists_without_order(faulty_s3: tuple[FaultyS3, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Conditional puts of Google and Azure, against a small fake of each service.
 
-The fakes check requests and reply as the services document it; no emulator of either runs here.
+The fakes check requests and reply as the services document it. `make test-services` has an emulator of Azure.
 """
 
 from __future__ import annotations

@@ -278,7 +278,11 @@ class ObjectStore:
             page = self._call("list", directory, lambda: next(pages, None))
             if page is None:
                 return
-            yield page
+            if offset is not None and page and sort_key(page[0]["path"]) <= sort_key(offset):
+                # Services with the protocol of S3 or Azure exist that ignore where a listing should begin.
+                page = [meta for meta in page if sort_key(meta["path"]) > sort_key(offset)]
+            if page:
+                yield page
 
     def _entries(self, directory: str, offset: str | None) -> Iterator[list[Entry]]:
         after = None if offset is None else join_path(self._prefix, offset)
