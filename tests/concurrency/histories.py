@@ -85,6 +85,8 @@ class Refusal:
     plan: Plan
     effect: Effect
     error: DeltaConcurrentModificationException
+    calls_failed: bool = False
+    """Whether calls of its store failed, so that rows in conflict could perhaps not be read."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

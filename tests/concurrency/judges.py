@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -207,18 +208,25 @@ def examples_are_rows_in_conflict(outcome: Outcome) -> list[str]:
     faults = []
     for refusal in outcome.refusals:
         error, deletes = refusal.error, isinstance(refusal.error, ConcurrentDeleteDeleteException)
-        if any(example.startswith("row ") for example in error.example_keys) or len(error.example_keys) > 3:
+        by_position = any(example.startswith("row ") for example in error.example_keys)
+        if (by_position and not refusal.calls_failed) or len(error.example_keys) > 3:
             faults.append(f"T{refusal.number} is shown {error.example_keys}")
         if error.reason is ConflictReason.ROW_LEVEL_CHANGES and not error.example_keys:
             faults.append(f"T{refusal.number} is shown no row of those in conflict")
         manner = outcome.history.manner
         if not (manner.reevaluates and manner.names_rows) or _names_no_rows(refusal.statement):
             continue
-        for row in map(row_of_words, error.example_keys):
+        for row in [_row_shown(outcome, example) for example in error.example_keys]:
             looks = refusal.plan.looks
             if row not in refusal.effect.deleted if deletes else not any(look.condition(row) for look in looks):
                 faults.append(f"T{refusal.number}, {refusal.statement}, is shown {row}, which is nothing to it")
     return faults
+
+
+def _row_shown(outcome: Outcome, example: str) -> Row:
+    """A row by its values, or by its position in a file where they could not be read."""
+    place = re.fullmatch(r"row (\d+) of (.*)", example)
+    return row_of_words(example) if place is None else outcome.played.data[place[2]][int(place[1])]
 
 
 def _names_no_rows(statement: Statement) -> bool:

@@ -40,6 +40,8 @@ class Attempt:
     error: BaseException | None = None
     newest_version: int = -1
     """The newest version when it ended."""
+    calls_failed: bool = False
+    """Whether something went wrong with its calls."""
 
     @property
     def keeps_removed_files(self) -> bool:

@@ -21,6 +21,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
+from anabranch.storage.store_rules import split_path
 from simulation.events import DAY_MS, duration
 from simulation.scheduling import StorageClock
 from simulation.simulated_store import Disk
@@ -78,10 +79,11 @@ class LogWatch:
         return len(self.commits) - 1
 
     def drop(self) -> None:
-        """Delete everything. What is put from now on is in no table."""
+        """Delete everything, also behind a power loss. What is put from now on is in no table."""
         self.is_dropped = True
         for file in list(self._disk.list_tree()):
             self._disk.delete(file.path)
+            self._disk.sync(split_path(file.path)[0])
 
     def created(self, path: str, data: bytes, cause: object) -> None:
         if self.is_dropped:

@@ -25,7 +25,7 @@ from concurrency.conditions import Row
 from concurrency.played_ids import KeptId
 from concurrency.played_table import PlayedTable
 from simulation.acts import Act, Attempt, Process, VersionsGone
-from simulation.events import Event, EventPlan, Step
+from simulation.events import Event, EventPlan, Kind, Step
 from simulation.log_watch import LogWatch
 from simulation.scenarios import Scenario
 from simulation.scheduling import InlinePool, Scheduler, SimulatedClock, StorageClock, Turn
@@ -39,6 +39,8 @@ PIECE_BYTES = 1_500
 """Larger commits are read in pieces, and so some are here."""
 INLINE_BYTES_MAX = (0, 256)
 """Vectors are files for every other seed, so that they can be missing and unreadable."""
+HARMLESS = {Kind.SWITCH, Kind.PAUSE, Kind.CLOCK}
+"""What happens beside a call, which has its result."""
 LIMITS = RetryLimits(attempts_max=30, unresolved_attempts_max=2)
 
 
@@ -166,6 +168,12 @@ class Simulation:
         except (DeltaError, VersionsGone) as error:
             attempt.result, attempt.error = "refused", error
         attempt.newest_version = self.watch.newest_version
+        attempt.calls_failed = any(
+            event.kind not in HARMLESS
+            for (actor, act, _), events in self.plan.recorded.items()  # type: ignore[attr-defined]
+            if (actor, act) == (turn.name, turn.act)
+            for event in events
+        )
         error = f" ({type(attempt.error).__name__})" if attempt.error is not None else ""
         self.scheduler.say(turn.name, f"{attempt.result}{error}, version {attempt.version}")
 

@@ -72,6 +72,7 @@ def problems_of_log(scenario: Scenario, played: PlayedTable, watch: LogWatch, at
                     plan=running.plan,
                     effect=running.effect,
                     error=error,
+                    calls_failed=attempt.calls_failed,
                 )
             )
     outcome = Outcome(history=scenario.history, played=played, commits=tuple(commits), refusals=tuple(refusals))

@@ -18,7 +18,7 @@ import pytest
 
 from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
-from anabranch.errors.log import CorruptCheckpointError
+from anabranch.errors.log import CorruptCheckpointError, TableNotFoundError
 from anabranch.log import checkpoint_part
 from anabranch.log.cleanup import sidecars_of
 from anabranch.log.last_checkpoint import read_last_checkpoint
@@ -44,6 +44,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore
 from log.log_in_memory import PROTOCOL, START_MS, CountedUuids, LogInMemory, StillClock, add, metadata, remove
+from storage.faults import FaultyStore
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 
@@ -489,3 +490,38 @@ def test_flipped_bits_end_in_a_typed_error(policy: str) -> None:
                 snapshot.files.to_actions()
                 snapshot.tombstones()
         log.store.put(path, data)
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+@pytest.mark.parametrize("is_created_again", [False, True], ids=["dropped", "created again"])
+def test_a_checkpoint_of_a_table_that_is_dropped_meanwhile(policy: str, *, is_created_again: bool) -> None:
+    """It would be a table again by itself, and the newest version of one that was created in the same folder."""
+    log = sample_log(delta__checkpointPolicy=policy)
+    snapshot = log.snapshots().latest()
+
+    class Dropped(FaultyStore):
+        """The folder is deleted before the file of the checkpoint is written."""
+
+        def put(self, path: str, data: bytes) -> None:
+            if "checkpoint." in path:
+                for file in list(self.inner.list_tree()):
+                    self.inner.delete(file.path)
+                if is_created_again:
+                    self.inner.put(commit_path(0), encode_actions([PROTOCOL, metadata()]))
+            super().put(path, data)
+
+    with pytest.raises(TableNotFoundError):
+        write_checkpoint(Dropped(log.store), snapshot, clock=log.clock, new_uuid=CountedUuids())
+    left = log.snapshots().latest_or_none()
+    assert (left is None) is not is_created_again
+    assert left is None or (left.version, left.files.count) == (0, 0)
+
+
+def test_a_checkpoint_of_a_version_whose_commit_was_cleaned_up_stays() -> None:
+    log = LogInMemory.created()
+    log.commit(add("f"))
+    snapshot = log.snapshots().latest()
+    log.commit(add("g"))
+    log.delete(commit_path(0), commit_path(1))
+    write_checkpoint(log.store, snapshot, clock=log.clock, new_uuid=CountedUuids())
+    assert log.snapshots().latest().files.count == 2

@@ -227,3 +227,20 @@ def test_a_stalled_put_that_others_have_built_upon_is_acknowledged() -> None:
         assert isinstance(error, CommitFateUnknownError)
         assert inner.head(commit_path(1)) is None, "no file shows the outcome"
     assert "ours" in paths_in(inner, clock)
+
+
+class LyingStore(FaultyStore):
+    """Acknowledges the commit of version 1 and does not store it."""
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        return PutOutcome.CREATED if path == commit_path(1) else super().put_if_absent(path, data)
+
+
+def test_a_commit_that_is_acknowledged_and_not_stored_is_told(store: LogStore) -> None:
+    """Covers fault F15: no later statement would tell of it, and readers have the version before."""
+    clock = TestClock(SystemClock().now_ms())
+    commit(table_on(store, clock, seed=1), PLAIN, metadata(), add("f"))
+    with pytest.raises(CommitFateUnknownError, match="acknowledged the file of the commit, which is not there"):
+        commit(table_on(LyingStore(store), clock, seed=2), add("ours"))
+    assert paths_in(store, clock) == ["f"]
+    assert commit(table_on(store, clock, seed=3), add("ours")) == 1

@@ -20,7 +20,7 @@ from anabranch.errors.commits import (
 )
 from anabranch.protocol.actions import Action
 from anabranch.protocol.log_paths import commit_path
-from anabranch.storage.log_store import LogStore
+from anabranch.storage.log_store import LogStore, PutOutcome
 from anabranch.transactions.commit import group_commit
 from anabranch.transactions.commit.after_commit import AfterCommit
 from anabranch.transactions.commit.commit_context import CommittedVersion, RetryLimits
@@ -122,6 +122,20 @@ def _append(session: Session, *actions: Action, **facts: Any) -> Callable[[], No
 
 def is_commit(path: str) -> bool:
     return path.endswith(".json")
+
+
+class LyingStore(FaultyStore):
+    """Acknowledges the commit of version 1 and does not store it."""
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        return PutOutcome.CREATED if path == commit_path(1) else super().put_if_absent(path, data)
+
+
+def test_a_commit_of_several_appends_that_is_acknowledged_and_not_stored() -> None:
+    first = created()
+    sessions = append_all(first, LyingStore(first.store))
+    assert [type(session.ended) for session in sessions] == [CommitFateUnknownError] * 3
+    assert first.store.head(commit_path(1)) is None
 
 
 def test_appends_that_wait_land_as_one_commit() -> None:

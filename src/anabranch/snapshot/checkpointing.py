@@ -25,11 +25,14 @@ from pyspark.sql.types import (
 from anabranch.clock import Clock
 from anabranch.data_skipping.statistics_columns import LeafStatistics, read_statistics
 from anabranch.data_skipping.statistics_times import days_of, micros_of
+from anabranch.errors.log import TableNotFoundError
 from anabranch.log.checkpoint_writing import CheckpointContent, write_classic_checkpoint, write_v2_checkpoint
 from anabranch.log.checksum import Discrepancy, VersionChecksum, discrepancies, read_checksum
 from anabranch.log.last_checkpoint import LastCheckpoint
+from anabranch.log.listing import LogListing, list_log
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.protocol.features import supported
+from anabranch.protocol.log_paths import commit_path
 from anabranch.protocol.partition_values import arrow_type, parse_column
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_mapping import to_physical
@@ -180,14 +183,37 @@ def write_checkpoint(
 
     `new_uuid` returns a new UUID at each call, for names that no other writer chooses.
 
-    Raises `StorageError`, and `CorruptCheckpointError` where the tombstones or statistics in the checkpoint
-    from which the snapshot was read are damaged.
+    Raises `StorageError`, `TableNotFoundError` where the table was dropped meanwhile, and `CorruptCheckpointError`
+    where the tombstones or statistics in the checkpoint from which the snapshot was read are damaged.
     """
+    if _log_of_dropped(store, snapshot) is not None:
+        raise TableNotFoundError(table=store.root)
     now_ms = clock.now_ms()
     content = checkpoint_content(snapshot, now_ms=now_ms)
     if snapshot.properties.checkpoint_policy == "v2" and supported(snapshot.protocol, "v2Checkpoint"):
-        return write_v2_checkpoint(store, content, new_uuid=new_uuid, now_ms=now_ms)
-    return write_classic_checkpoint(store, content)
+        written = write_v2_checkpoint(store, content, new_uuid=new_uuid, now_ms=now_ms)
+    else:
+        written = write_classic_checkpoint(store, content)
+    rest = _log_of_dropped(store, snapshot)
+    if rest is None:
+        return written
+    # A checkpoint alone is a table, which the program that dropped this one does not expect.
+    for checkpoint in rest.checkpoints:
+        if checkpoint.version == snapshot.version:
+            for file in checkpoint.files:
+                store.delete(file.path)
+    raise TableNotFoundError(table=store.root)
+
+
+def _log_of_dropped(store: LogStore, snapshot: Snapshot) -> LogListing | None:
+    """What is in the log where the table was dropped since the snapshot was read; None where it was not.
+
+    Clean-up of the log may delete the commit of the version, too, but not without a later one.
+    """
+    if snapshot.segment.version_file is None or store.head(commit_path(snapshot.version)) is not None:
+        return None
+    listing = list_log(store, first=0, upto=None)
+    return None if any(commit.version >= snapshot.version for commit in listing.commits) else listing
 
 
 def is_checkpoint_due(snapshot: Snapshot) -> bool:

@@ -10,13 +10,15 @@ from collections.abc import Callable
 
 from anabranch import __version__
 from anabranch.clock import Clock, random_uuid
+from anabranch.errors.log import VersionNotFoundError
 from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore
-from anabranch.transactions.commit.after_commit import AfterCommit, standard_upkeep
+from anabranch.transactions.commit.after_commit import LOGGER, AfterCommit, standard_upkeep
 from anabranch.transactions.commit.commit_context import CommitContext, CommittedVersion, RetryLimits
 from anabranch.transactions.commit.commit_loop import Committed, NothingToCommit, commit_with_retries
+from anabranch.transactions.commit.commit_outcome import check_is_stored
 from anabranch.transactions.commit.commit_queue import CommitQueue
 from anabranch.transactions.commit.group_commit import commit_grouped, may_be_grouped
 from anabranch.transactions.conflicts.conflict_context import CanMatch, can_match
@@ -124,6 +126,11 @@ class DeltaLog:
         if isinstance(committed, NothingToCommit):
             return None
         version = self._committed(committed, is_shared=not writes)
+        try:
+            self._check_is_stored(committed, version, context)
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(f"anabranch: version {version.version} of {self.root} was already committed.")
+            raise
         if self._landed is not None:
             self._landed(version.version)
         if committed.interrupt is not None:
@@ -137,6 +144,20 @@ class DeltaLog:
             interrupt.add_note(f"anabranch: version {version.version} of {self.root} was already committed.")
             raise
         return version
+
+    def _check_is_stored(self, committed: Committed, version: CommittedVersion, context: CommitContext) -> None:
+        """Raise `CommitFateUnknownError` where the storage acknowledged our commit and does not have it.
+
+        The upkeep needs the snapshot of the version, so for a sound storage this takes no call more.
+        """
+        if version.is_shared or committed.interrupt is not None or not self._after_commit.steps:
+            return
+        try:
+            _ = version.snapshot
+        except VersionNotFoundError:
+            check_is_stored(committed.draft, context)
+        except Exception:
+            LOGGER.debug("the upkeep will say why version %d cannot be read", version.version, exc_info=True)
 
     def _committed(self, committed: Committed, *, is_shared: bool) -> CommittedVersion:
         return CommittedVersion(

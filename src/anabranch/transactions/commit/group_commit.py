@@ -19,6 +19,7 @@ from anabranch.protocol.column_rules import IDENTITY_PREFIX
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.commit.commit_context import CommitContext
 from anabranch.transactions.commit.commit_loop import Committed, NothingToCommit, commit_in_turn, commit_with_retries
+from anabranch.transactions.commit.commit_outcome import check_is_stored
 from anabranch.transactions.commit.commit_queue import Waiter
 from anabranch.transactions.conflicts.latest_state import latest_state_at
 from anabranch.transactions.proposed_commit import ProposedCommit, least_certain
@@ -139,4 +140,6 @@ def _commit_group(members: Sequence[Member], context: CommitContext, *, has_wait
     read = latest_state_at(oldest, table=context.store.root)
     committed = commit_in_turn(union, read=read, context=context, has_waited=has_waited)
     assert isinstance(committed, Committed), "only bins can be left out"
+    # Here, before the others hear of the commit: each of them would have to look.
+    check_is_stored(committed.draft, context)
     return committed
