@@ -25,6 +25,7 @@ from anabranch.transactions.conflicts.metadata_compatibility import (
     changed_marks,
     harmful_features,
     harmful_properties,
+    mark_covers,
     merged_metadata,
     redefining_properties,
     same_schema_and_layout,
@@ -52,6 +53,9 @@ def rebase(context: ConflictContext) -> ProposedCommit | Conflict:
     rebased = conflict if conflict is not None else rebase_data(context)
     if isinstance(rebased, Conflict):
         return rebased
+    taken = identity_columns(context)
+    if taken is not None:
+        return taken
     merged = _with_our_marks(context) or _metadata_of_both(context)
     if new_columns_to_precede(context) is not None:
         rebased = before_new_columns(rebased, context.winners)
@@ -105,7 +109,6 @@ def description_conflict(context: ConflictContext) -> Conflict | None:
         or table_replaced(context)
         or protocol_changed(context)
         or metadata_changed(context)
-        or identity_columns(context)
         or metadata_domains(context)
         or domains_read(context)
         or application_ids(context)
@@ -226,11 +229,16 @@ def _with_our_marks(context: ConflictContext) -> Metadata | None:
 
 
 def identity_columns(context: ConflictContext) -> Conflict | None:
-    """The conflict of two commits that have generated values of one identity column: they are the same values."""
+    """The conflict of two commits that have generated values of one identity column: they may be the same values.
+
+    It is the last check: a conflict that has this reason has no other, so that numbers of its own mend it.
+    """
     before, after, ours = context.read.metadata, context.latest.metadata, context.ours
-    if before is None or after is None or ours.metadata is None or not ours.changes_data:
+    if before is None or after is None or not ours.changes_data:
         return None
-    columns = changed_marks(before, after) & changed_marks(before, ours.metadata)
+    columns = numbers_not_covered(context)
+    if ours.metadata is not None:
+        columns |= changed_marks(before, after) & changed_marks(before, ours.metadata)
     if not columns:
         return None
     return Conflict(
@@ -238,8 +246,27 @@ def identity_columns(context: ConflictContext) -> Conflict | None:
         winner=_last(context, lambda winner: winner.metadata is not None),
         reason=ConflictReason.IDENTITY_COLUMNS,
         where=f"identity column {', '.join(sorted(columns))}",
-        advice="Both have generated the same values of the column, so such writers must take turns. " + RUN_AGAIN,
+        advice="Both have generated the same values of the column. " + RUN_AGAIN,
     )
+
+
+def numbers_not_covered(context: ConflictContext) -> set[str]:
+    """The identity columns whose mark was not, in each version since they were reserved, behind the numbers of ours.
+
+    No writer of statements does that. But where the column was gone meanwhile, as between DROP COLUMN and RESTORE, or
+    its mark went back, another commit may have generated the same numbers.
+    """
+    ours, reserved = context.ours, context.ours.reserved
+    if reserved is None:
+        return set()
+    used = {name: numbers for name, numbers in ours.generated.items() if reserved.hold(name, numbers)}
+    return {
+        name
+        for winner in context.winners
+        if winner.version >= reserved.version and winner.metadata is not None
+        for name, numbers in used.items()
+        if not mark_covers(winner.metadata, name, numbers.last)
+    }
 
 
 def metadata_domains(context: ConflictContext) -> Conflict | None:
