@@ -109,3 +109,14 @@ def test_no_numbers_are_left_to_reserve() -> None:
         ours.commit([add("a"), with_identity(5)], edited_properties=frozenset(), generated={"id": numbers(4, 5)})
     assert raised.value.reason is ConflictReason.IDENTITY_COLUMNS
     assert first.table.snapshots.latest().version == 1
+
+
+def test_a_mark_that_is_moved_and_taken_back() -> None:
+    """Another engine does so. The marks that ours has read and that it would leave agree, and the numbers are taken."""
+    first = created(protocol=NUMBERING, described=with_identity(3))
+    ours = first.begin()
+    for version, mark in ((1, 5), (2, 3)):
+        first.store.put(commit_path(version), encode_actions([add(f"e{version}"), with_identity(mark)]))
+    with pytest.raises(MetadataChangedException) as raised:
+        ours.commit([add("a"), with_identity(5)], edited_properties=frozenset())
+    assert raised.value.reason is ConflictReason.IDENTITY_COLUMNS

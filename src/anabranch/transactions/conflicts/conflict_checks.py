@@ -25,7 +25,6 @@ from anabranch.transactions.conflicts.metadata_compatibility import (
     changed_marks,
     harmful_features,
     harmful_properties,
-    mark_covers,
     merged_metadata,
     redefining_properties,
     same_schema_and_layout,
@@ -233,12 +232,14 @@ def identity_columns(context: ConflictContext) -> Conflict | None:
 
     It is the last check: a conflict that has this reason has no other, so that numbers of its own mend it.
     """
-    before, after, ours = context.read.metadata, context.latest.metadata, context.ours
-    if before is None or after is None or not ours.changes_data:
+    before, ours = context.read.metadata, context.ours
+    if before is None or not ours.changes_data:
         return None
-    columns = numbers_not_covered(context)
-    if ours.metadata is not None:
-        columns |= changed_marks(before, after) & changed_marks(before, ours.metadata)
+    columns = context.numbers_not_covered
+    if ours.metadata is not None and (moved := changed_marks(before, ours.metadata)):
+        # A mark that one winner moves and another one takes back counts as well.
+        described = [winner.metadata for winner in context.winners if winner.metadata is not None]
+        columns |= moved & set[str]().union(*(changed_marks(before, after) for after in described))
     if not columns:
         return None
     return Conflict(
@@ -248,25 +249,6 @@ def identity_columns(context: ConflictContext) -> Conflict | None:
         where=f"identity column {', '.join(sorted(columns))}",
         advice="Both have generated the same values of the column. " + RUN_AGAIN,
     )
-
-
-def numbers_not_covered(context: ConflictContext) -> set[str]:
-    """The identity columns whose mark was not, in each version since they were reserved, behind the numbers of ours.
-
-    No writer of statements does that. But where the column was gone meanwhile, as between DROP COLUMN and RESTORE, or
-    its mark went back, another commit may have generated the same numbers.
-    """
-    ours, reserved = context.ours, context.ours.reserved
-    if reserved is None:
-        return set()
-    used = {name: numbers for name, numbers in ours.generated.items() if reserved.hold(name, numbers)}
-    return {
-        name
-        for winner in context.winners
-        if winner.version >= reserved.version and winner.metadata is not None
-        for name, numbers in used.items()
-        if not mark_covers(winner.metadata, name, numbers.last)
-    }
 
 
 def metadata_domains(context: ConflictContext) -> Conflict | None:
