@@ -97,7 +97,7 @@ def test_numbers_that_fall(delta: SparkSession, path: str) -> None:
 def test_a_merge_that_loses_its_numbers(delta: SparkSession, path: str) -> None:
     """The rows that it changes keep their ids."""
     name = numbered(delta, path)
-    source = "(VALUES (2, 200), (9, 900)) AS s(k, w)"
+    source = "(SELECT * FROM VALUES (2, 200), (9, 900) AS v(k, w)) s"
     merging = f"MERGE INTO {name} t USING {source} ON t.v = s.k WHEN MATCHED THEN UPDATE SET v = s.w"
     merging += " WHEN NOT MATCHED THEN INSERT (v) VALUES (s.w)"
     beaten_to_the_commit(delta, lambda: delta.sql(merging), insert(name, 20))
@@ -112,9 +112,13 @@ def test_another_conflict_comes_first(delta: SparkSession, path: str) -> None:
     """A statement whose rows are gone is not executed again, and reserves nothing, as users have not allowed it."""
     name = numbered(delta, path)
     delta.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
-    merging = f"MERGE INTO {name} t USING (VALUES (2), (9)) AS s(k) ON t.v = s.k WHEN MATCHED THEN DELETE"
+    merging = (
+        f"MERGE INTO {name} t USING (SELECT * FROM VALUES (2), (9) AS v(k)) s ON t.v = s.k WHEN MATCHED THEN DELETE"
+    )
     merging += " WHEN NOT MATCHED THEN INSERT (v) VALUES (s.k)"
-    winner = f"MERGE INTO {name} t USING (VALUES (2), (8)) AS s(k) ON t.v = s.k WHEN MATCHED THEN DELETE"
+    winner = (
+        f"MERGE INTO {name} t USING (SELECT * FROM VALUES (2), (8) AS v(k)) s ON t.v = s.k WHEN MATCHED THEN DELETE"
+    )
     winner += " WHEN NOT MATCHED THEN INSERT (v) VALUES (s.k)"
     with pytest.raises(ConcurrentDeleteDeleteException):
         beaten_to_the_commit(delta, lambda: delta.sql(merging), winner)
@@ -240,7 +244,7 @@ def test_a_transaction_is_not_executed_again(delta: SparkSession, path: str) -> 
 
 def test_numbers_that_end(delta: SparkSession, path: str) -> None:
     """Where no BIGINT is left to reserve, the conflict is raised."""
-    name = numbered(delta, path, f"ALWAYS AS IDENTITY (START WITH {2**63 - 5})")
+    name = numbered(delta, path, f"ALWAYS AS IDENTITY (START WITH {2**63 - 4})")
     append = lambda: delta.sql(insert(name, 10))  # noqa: E731
     with pytest.raises(MetadataChangedException):
         beaten_to_the_commit(delta, append, insert(name, 20))
