@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -91,16 +92,16 @@ def test_every_process_generates_numbers_of_its_own(tmp_path: Path, step: int) -
     ]
     assert latest.version == writers * commits + len(reserved)
     assert len(reserved) > writers, "the writers have hardly met"
-    numbers: list[int] = []
+    read = functools.cache(lambda path: pq.read_table(f"{root}/{path}").to_pylist())
+    rows: list[dict[str, int]] = []
     for version in range(latest.version + 1):
         snapshot = table.snapshots.at_version(version)
         mark = identity_columns(snapshot.schema)["row"].high_water_mark
-        files = [pq.read_table(f"{root}/{file.path}") for file in snapshot.files.to_actions()]
-        numbers = [row for file in files for row in file["row"].to_pylist()]
-        assert all(mark is not None and (mark - number) * step >= 0 for number in numbers)
+        rows = [row for file in snapshot.files.to_actions() for row in read(file.path)]
+        assert all(mark is not None and (mark - row["row"]) * step >= 0 for row in rows)
+    numbers = [row["row"] for row in rows]
     assert len(set(numbers)) == len(numbers) == writers * commits * 3
     assert {(number - 10) % step for number in numbers} == {0}
-    rows = [row for file in files for row in file.to_pylist()]
     for writer in range(writers):
         own = sorted((row["number"], row["row"] * step) for row in rows if row["writer"] == writer)
         assert [value for _, value in own] == sorted(value for _, value in own), "a writer's numbers do not ascend"
