@@ -6,12 +6,12 @@ import dataclasses
 import itertools
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from pyroaring import BitMap64
 
-from anabranch.commands.dml.identity_high_water import with_moved_marks
+from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
 from anabranch.commands.restore.restore_table import PreparedRestore, file_difference, planned_restore
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.log.file_columns import FileMask
@@ -23,6 +23,7 @@ from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.commit.commit_draft import tracks_rows
 from anabranch.transactions.proposed_commit import Bin, OnNewColumns, Operation, RowsWithColumns
 from anabranch.transactions.read_set import FileKey, RowsOfFile
+from anabranch.transactions.reserved_numbers import NumberRange, ReservedNumbers
 from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
 from anabranch.transactions.transaction import Transaction
 from concurrency.conditions import EVERY, Condition, Row, Where
@@ -71,6 +72,12 @@ class Running:
     foreign: ForeignCommit | None = None
     """What another engine puts in the place of ours."""
     restored: PreparedRestore | None = None
+    generated: dict[str, NumberRange] = dataclasses.field(default_factory=dict)
+    """The numbers that it has generated for the identity column."""
+    reserved: ReservedNumbers | None = None
+    """Those that are reserved for it."""
+    again: Callable[[ReservedNumbers], Running] | None = None
+    """Executes it again, with reserved numbers."""
     fails: bool = False
     """Whether a row that it makes violates a constraint, so that it has no actions."""
 
@@ -79,7 +86,7 @@ class Running:
         return self.transaction.read_version
 
     def commit(self) -> CommittedVersion | ForeignCommit | None:
-        """None where nothing was to be written. Raises the conflicts."""
+        """None where nothing was to be written. Raises the conflicts, and `ExecuteAgainError`."""
         if not self.actions:
             self.transaction.end_without_commit()
             return None
@@ -97,6 +104,8 @@ class Running:
             deleted_rows=self.deleted_rows,
             edited_properties=edited,
             on_new_columns=on_new_columns(self.statement),
+            generated=self.generated,
+            reserved=self.reserved,
         )
 
 
@@ -123,7 +132,13 @@ def violates_rules(plan: Plan, rules: Sequence[Where]) -> bool:
     return not all(keeps_rules(row, rules) for row in plan.inserts)
 
 
-def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | None = None) -> Running:
+def begin(
+    played: PlayedTable,
+    statement: Statement,
+    *,
+    snapshot: Snapshot | None = None,
+    reserved: ReservedNumbers | None = None,
+) -> Running:
     """The statement reads the newest version, or `snapshot`, and writes its files; it is not committed."""
     read = played.version(snapshot)
     operation = Operation(name=operation_name(statement))
@@ -135,8 +150,9 @@ def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | Non
     if isinstance(statement, Restore):
         return _begin_restore(played, read, statement, transaction)
     if isinstance(statement, InsertGenerated):
-        rows = tuple(map(Row, statement.keys, itertools.count(_next_value(read))))
-        statement = dataclasses.replace(statement, rows=rows)
+        keys = statement.keys if reserved is None else (*statement.keys, *statement.more_keys)
+        first = _next_value(read) if reserved is None else reserved.first_numbers["v"]
+        statement = dataclasses.replace(statement, rows=tuple(map(Row, keys, itertools.count(first))))
     statement = statement.with_columns(len(read.snapshot.schema.fields))
     if isinstance(statement, Backfill):
         adds = files_with_ids_to_come(played, read)
@@ -154,7 +170,7 @@ def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | Non
             actions=actions,
             bins=bins,
         )
-    return _begin_change(played, read, statement, transaction)
+    return _begin_change(played, read, statement, transaction, reserved=reserved)
 
 
 def operation_name(statement: Statement) -> str:
@@ -235,7 +251,13 @@ def _begin_description(
 
 
 def _begin_change(
-    played: PlayedTable, read: Version, statement: Statement, transaction: Transaction, *, keeps_ids: bool = True
+    played: PlayedTable,
+    read: Version,
+    statement: Statement,
+    transaction: Transaction,
+    *,
+    keeps_ids: bool = True,
+    reserved: ReservedNumbers | None = None,
 ) -> Running:
     places = _places(played, read)
     rows = [played.data[read.adds[file].path][position] for file, position in places]
@@ -273,9 +295,13 @@ def _begin_change(
         actions += played.write_files(plan.inserts, kept=[*ids, *[None] * (len(plan.inserts) - len(ids))])
     if played.manner.feeds and (copies or plan.images_of):
         actions += played.write_changes(changes_of(plan, rows))
+    numbers: dict[str, NumberRange] = {}
     if isinstance(statement, InsertGenerated):
         adds = [action for action in actions if isinstance(action, AddFile)]
-        actions.append(with_moved_marks(read.snapshot.metadata, adds, ["v"], table=played.store.root))
+        before, table = read.snapshot.metadata, played.store.root
+        numbers = generated_numbers(before, adds, ["v"], table=table, reserved=reserved)
+        metadata = with_moved_marks(before, numbers, table=table, reserved=reserved)
+        actions += [] if metadata is before else [metadata]
     if isinstance(statement, Numbered):
         actions.append(SetTransaction(app_id=APPLICATION, version=statement.number))
     return Running(
@@ -285,6 +311,11 @@ def _begin_change(
         effect=effect_of(plan, rows),
         actions=tuple(actions),
         deleted_rows=named,
+        generated=numbers,
+        reserved=reserved,
+        again=lambda numbers: begin(
+            played, statement, snapshot=played.table.snapshots.at_version(numbers.version), reserved=numbers
+        ),
     )
 
 

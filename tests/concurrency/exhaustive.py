@@ -38,6 +38,7 @@ from concurrency.statements import (
     Foreign,
     Insert,
     InsertAbsent,
+    InsertGenerated,
     InsertJoin,
     InsertSelect,
     Numbered,
@@ -149,6 +150,20 @@ FEW_TRANSACTION_KINDS: tuple[Statement, ...] = (
 """For sequences of three: a state with transactions takes several times as long as one of single statements."""
 
 
+NUMBERED_KINDS: tuple[Statement, ...] = (
+    InsertGenerated((), (1,)),
+    InsertGenerated((), (1, 2)),
+    InsertGenerated((), (0,), (3,)),
+    Insert((Row(1, 1),)),
+    Delete(Where("k", "=", 1)),
+    Optimize(),
+    Restore(back=1),
+    set_property("delta.checkpointInterval", "5"),
+    add_column("b"),
+)
+"""For a table with an identity column."""
+
+
 @dataclasses.dataclass(kw_only=True)
 class Explored:
     """What the exploration came to."""
@@ -222,7 +237,12 @@ class _Exploration:
             self.explored.refusals += len(refusals) - len(node.refusals)
             return None
         self.explored.commits += 1
-        versions = node.versions if is_last else (*node.versions, self.played.table.snapshots.latest())
+        versions = node.versions
+        if not is_last:
+            # Two if it has reserved numbers.
+            snapshots, last = self.played.table.snapshots, versions[-1].version
+            versions += tuple(snapshots.at_version(version) for version in range(last + 1, snapshots.latest().version))
+            versions += (snapshots.latest(),)
         return _Node(versions=versions, commits=tuple(commits), refusals=tuple(refusals), words=words)
 
     def _outcome(self, commits: Sequence[Commit], refusals: Sequence[Refusal]) -> Outcome:

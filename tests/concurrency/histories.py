@@ -12,12 +12,24 @@ from anabranch.errors.commits import (
     ProtocolChangedException,
 )
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transactions.reserved_numbers import ExecuteAgainError
 from concurrency.conditions import Row
 from concurrency.executor import Running, begin
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
 from concurrency.played_transactions import RunningTransaction
 from concurrency.several_statements import SeveralStatements
-from concurrency.statements import Effect, Foreign, Insert, InsertAbsent, Optimize, Plan, Statement, shown
+from concurrency.statements import (
+    Effect,
+    Foreign,
+    Insert,
+    InsertAbsent,
+    InsertGenerated,
+    Optimize,
+    Plan,
+    ReserveNumbers,
+    Statement,
+    shown,
+)
 
 LEVELS = ("Serializable", "WriteSerializable")
 
@@ -105,6 +117,7 @@ def run(history: History) -> Outcome:
     running: dict[int, Running | RunningTransaction] = {}
     commits: list[Commit] = []
     refusals: list[Refusal] = []
+    later: list[ExecutedAgain] = []
     for step, number in enumerate(history.schedule):
         if number not in running:
             running[number] = begun(played, history.statements[number])
@@ -113,7 +126,13 @@ def run(history: History) -> Outcome:
             assert isinstance(started, RunningTransaction), "only a transaction of several statements goes on"
             started.proceed()
         else:
-            finish(number, running[number], commits, refusals)
+            finish(number, running[number], commits, refusals, later)
+        for again in [again for again in later if again.step()]:
+            later.remove(again)
+            finish(again.number, again.running, commits, refusals, later)
+    while later:
+        last = later.pop(0)
+        finish(last.number, last.running, commits, refusals, later)
     return Outcome(history=history, played=played, commits=tuple(commits), refusals=tuple(refusals))
 
 
@@ -126,11 +145,45 @@ def begun(
     return begin(played, statement, snapshot=snapshot)
 
 
-def finish(number: int, running: Running | RunningTransaction, commits: list[Commit], refusals: list[Refusal]) -> None:
-    """Commit, and note what came of it."""
+@dataclasses.dataclass(kw_only=True, eq=False)
+class ExecutedAgain:
+    """A statement for which numbers were reserved, and which has been executed again and waits to commit."""
+
+    number: int
+    running: Running
+    steps_left: int
+
+    def step(self) -> bool:
+        """Whether it commits after this step of another statement."""
+        self.steps_left -= 1
+        return self.steps_left < 0
+
+
+def finish(
+    number: int,
+    running: Running | RunningTransaction,
+    commits: list[Commit],
+    refusals: list[Refusal],
+    later: list[ExecutedAgain] | None = None,
+) -> None:
+    """Commit, and note what came of it. A statement that is executed again commits at once, or `later`."""
     facts: dict[str, object] = {"number": number, "read_version": running.read_version}
     try:
         landed = running.commit()
+    except ExecuteAgainError as error:
+        assert isinstance(running, Running)
+        assert running.again is not None
+        (numbers,) = error.reserved.ranges.values()
+        facts["statement"] = ReserveNumbers(numbers.first, numbers.last)
+        nothing = Effect(Counter(), Counter())
+        commits.append(Commit(**facts, version=error.reserved.version, plan=Plan(), effect=nothing))  # type: ignore[arg-type]
+        again = running.again(error.reserved)
+        assert isinstance(again.statement, InsertGenerated)
+        if later is None:
+            finish(number, again, commits, refusals)
+        else:
+            later.append(ExecutedAgain(number=number, running=again, steps_left=again.statement.waits))
+        return
     except DeltaConcurrentModificationException as error:
         facts["statement"] = running.statement
         about_description = isinstance(error, MetadataChangedException | ProtocolChangedException)

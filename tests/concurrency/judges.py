@@ -31,6 +31,7 @@ from concurrency.statements import (
     Numbered,
     Optimize,
     ReplaceWhere,
+    ReserveNumbers,
     Restore,
     Statement,
 )
@@ -172,11 +173,20 @@ def numbered_once(outcome: Outcome) -> list[str]:
 
 
 def identity_values_are_unique(outcome: Outcome) -> list[str]:
-    """No value of an identity column is in two commits, and each version's mark is the furthest that was made.
+    """No value of an identity column is in two commits, and each version's mark is the furthest made or reserved.
 
-    A value of a row that a transaction has deleted again is in no commit, and another commit may make it again.
+    A value of a row that a transaction has deleted again is in no commit, and another commit may make it again. A
+    reservation begins behind the mark, and no statement is refused because of its numbers, but transactions of several.
     """
-    faults = []
+    faults = [
+        f"T{refusal.number} is refused because of its numbers"
+        for refusal in outcome.refusals
+        if refusal.error.reason is ConflictReason.IDENTITY_COLUMNS and isinstance(refusal.statement, InsertGenerated)
+    ]
+    reserved = {
+        commit.version: commit.statement for commit in outcome.commits if isinstance(commit.statement, ReserveNumbers)
+    }
+    furthest = 0
     used: set[int | None] = set()
     made = {
         commit.version: {row.v for row in rows}
@@ -193,12 +203,17 @@ def identity_values_are_unique(outcome: Outcome) -> list[str]:
                 faults += (
                     [f"version {version}: the mark falls from {mark} to {new_mark}"] if mark and new_mark < mark else []
                 )
+                if version in reserved and mark and reserved[version].first <= mark:
+                    faults.append(f"version {version}: {reserved[version]}, and the mark was {mark}")
                 mark = new_mark
+        if version in reserved:
+            furthest = max(furthest, reserved[version].last)
+            faults += [] if mark == furthest else [f"version {version}: the mark is {mark}, behind {furthest}"]
         if version in made:
             values = made[version] & committed[version]
             faults += [f"version {version}: value {value} again" for value in values & used]
             used |= values
-            furthest = max(value for value in made[version] if value is not None)
+            furthest = max(furthest, *(value for value in made[version] if value is not None))
             faults += [] if mark == furthest else [f"version {version}: the mark is {mark}, behind {furthest}"]
     return faults
 

@@ -456,7 +456,8 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
         case "insert join":
             return InsertJoin(_where(rng), _where(rng), _change(rng))
         case "generated":
-            return InsertGenerated((), tuple(rng.randrange(KEYS) for _ in range(rng.randint(1, 2))))
+            keys = tuple(rng.randrange(KEYS) for _ in range(rng.randint(1, 2)))
+            return InsertGenerated((), keys, keys[:1] if rng.random() < 0.2 else (), waits=rng.randrange(4))
         case "merge":
             return _merge(rng)
         case "replace where":

@@ -204,9 +204,28 @@ class InsertGenerated(Insert):
     """An INSERT into a table whose `v` is an identity column. Its rows are known once the statement has begun."""
 
     keys: tuple[int, ...] = ()
+    more_keys: tuple[int, ...] = ()
+    """More keys in later executions, as of a source that grows."""
+    waits: int = 0
+    """After how many steps of others a later execution commits."""
 
     def __str__(self) -> str:
-        return f"INSERT (k) VALUES {', '.join(map(str, self.keys))}, v being generated"
+        grows = f", later also {', '.join(map(str, self.more_keys))}" if self.more_keys else ""
+        return f"INSERT (k) VALUES {', '.join(map(str, self.keys))}{grows}, v being generated"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReserveNumbers(Statement):
+    """The commit in the place of an INSERT whose numbers were taken."""
+
+    first: int
+    last: int
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        return Plan()
+
+    def __str__(self) -> str:
+        return f"RESERVE {self.first} to {self.last}"
 
 
 @dataclasses.dataclass(frozen=True)

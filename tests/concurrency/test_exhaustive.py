@@ -16,6 +16,7 @@ from concurrency.exhaustive import (
     DESCRIPTION_KINDS,
     FEW_KINDS,
     FEW_TRANSACTION_KINDS,
+    NUMBERED_KINDS,
     PARTS,
     TRANSACTION_KINDS,
     TRANSACTIONS,
@@ -24,7 +25,17 @@ from concurrency.exhaustive import (
 from concurrency.histories import LEVELS
 from concurrency.merging import MATCHED, Merge
 from concurrency.played_table import Manner
-from concurrency.statements import InsertAbsent, Numbered, Optimize, ReplaceWhere, Restore, Rewriting, Statement, Update
+from concurrency.statements import (
+    InsertAbsent,
+    Numbered,
+    Optimize,
+    ReplaceWhere,
+    ReserveNumbers,
+    Restore,
+    Rewriting,
+    Statement,
+    Update,
+)
 from concurrency.wrong_rules import WRONG_RULES, WrongRule
 from concurrency.wrong_transactions import WRONG_TRANSACTIONS
 
@@ -97,6 +108,15 @@ def test_two_statements_on_rows_and_on_descriptions(
     assert explored.refusals > 100
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_three_statements_on_a_table_with_an_identity_column(level: str, record_property: RecordProperty) -> None:
+    manner = Manner(describes=True, numbers_rows=True)
+    explored = explore(level, NUMBERED_KINDS, statements=3, manner=manner)
+    report(record_property, f"every three statements of {len(NUMBERED_KINDS)} kinds with numbers, {level}: {explored}")
+    assert explored.problems == []
+    assert explored.commits > 1_000
+
+
 @pytest.mark.long
 def test_three_statements_on_rows_and_on_descriptions(record_property: RecordProperty) -> None:
     explored = explore(
@@ -128,7 +148,7 @@ def test_no_kind_is_left_out() -> None:
     kinds = {type(kind) for kind in (*ALL_KINDS, *DESCRIPTION_KINDS, *TRANSACTION_KINDS, *PARTS)} - {Numbered}
     # The simulation has a class of its own.
     statements = {kind for kind in Statement.__subclasses__() if kind.__module__.startswith("concurrency.")}
-    assert kinds == {*statements, InsertAbsent}
+    assert kinds == {*statements, InsertAbsent} - {ReserveNumbers}
     merges = [kind for kind in ALL_KINDS if isinstance(kind, Merge)]
     assert {merge.matched for merge in merges} == set(MATCHED)
     assert {merge.orphans for merge in merges if merge.not_in_source} == {"delete", "update"}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from concurrency.trials import first_fault
+from concurrency.wrong_numbers import WRONG_NUMBERS
 from concurrency.wrong_rules import WRONG_RULES, WrongRule
 from concurrency.wrong_transactions import WRONG_TRANSACTIONS
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("wrong", [*WRONG_RULES, *WRONG_TRANSACTIONS], ids=lambda wrong: wrong.name)
+@pytest.mark.parametrize("wrong", [*WRONG_RULES, *WRONG_TRANSACTIONS, *WRONG_NUMBERS], ids=lambda wrong: wrong.name)
 def test_a_wrong_rule_is_detected(wrong: WrongRule) -> None:
     """Covers fault F35. The fault is shown by a history of a few steps."""
     with wrong.in_force():

@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,14 +23,18 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.clock import SystemClock
+from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
 from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
+from anabranch.schema.computed_columns import identity_column, identity_columns
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening.store_opening import open_store
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.statement_retry import Attempt, execute_with_retries
 
 ROWS = 3
 COLUMNS = ("writer", "number", "row")
+APPEND = Operation(name="WRITE", parameters={"mode": "Append"})
 STORAGE = "ANABRANCH_TEST_STORAGE"
 """Settings of the storage, as JSON; in the environment of a process."""
 
@@ -43,8 +47,13 @@ def opened(url: str) -> DeltaLog:
     return table_in(open_store(url, json.loads(os.environ.get(STORAGE, "{}"))))
 
 
-def create(table: DeltaLog, properties: Mapping[str, str] | None = None) -> None:
+def create(table: DeltaLog, properties: Mapping[str, str] | None = None, *, step: int = 0) -> None:
+    """A new table; with a step `row` is an identity column."""
     schema = StructType([StructField(name, LongType()) for name in COLUMNS])
+    if step:
+        schema = StructType(
+            [*schema.fields[:2], identity_column(schema["row"], start=10, step=step, allow_explicit=False)]
+        )
     metadata = Metadata(
         id=str(uuid.uuid4()),
         format=PARQUET,
@@ -53,24 +62,54 @@ def create(table: DeltaLog, properties: Mapping[str, str] | None = None) -> None
         configuration=dict(properties or {}),
         created_time=int(time.time() * 1000),
     )
-    protocol = Protocol(min_reader_version=1, min_writer_version=2)
+    protocol = Protocol(min_reader_version=1, min_writer_version=6 if step else 2)
     table.begin(Operation(name="CREATE TABLE")).commit([protocol, metadata])
 
 
 def append(table: DeltaLog, *, writer: int, number: int) -> int:
     """The version that holds the rows; the file is durable before the commit."""
-    rows = {"writer": [writer] * ROWS, "number": [number] * ROWS, "row": list(range(ROWS))}
+    file = written_file(table, writer=writer, number=number, rows=range(ROWS))
+    return table.begin(APPEND).commit([file]).version
+
+
+def append_numbered(table: DeltaLog, *, writer: int, number: int) -> int:
+    """The version that holds the rows, whose `row` the table generates. The user allows no statement to run again."""
+
+    def run(attempt: Attempt) -> int:
+        reserved = attempt.reserved
+        snapshot = table.snapshots.latest() if reserved is None else table.snapshots.at_version(reserved.version)
+        numbering = identity_columns(snapshot.schema)["row"]
+        first = numbering.next_value if reserved is None else reserved.first_numbers["row"]
+        rows = range(first, first + ROWS * numbering.step, numbering.step)
+        file = written_file(table, writer=writer, number=number, rows=rows)
+        generated = generated_numbers(snapshot.metadata, [file], ["row"], table=table.root, reserved=reserved)
+        metadata = with_moved_marks(snapshot.metadata, generated, table=table.root, reserved=reserved)
+        committed = table.begin_at(APPEND, snapshot=snapshot).commit(
+            [file, *([] if metadata is snapshot.metadata else [metadata])],
+            edited_properties=frozenset(),
+            generated=generated,
+            reserved=reserved,
+        )
+        return committed.version
+
+    chance = random.SystemRandom()
+    return execute_with_retries(run, retries_max=0, random=chance, sleep=lambda wait_ms: time.sleep(wait_ms / 1000))
+
+
+def written_file(table: DeltaLog, *, writer: int, number: int, rows: Sequence[int]) -> AddFile:
+    """A durable file of these rows."""
+    columns = {"writer": [writer] * ROWS, "number": [number] * ROWS, "row": list(rows)}
     written = io.BytesIO()
-    pq.write_table(pa.table(rows), written)
+    pq.write_table(pa.table(columns), written)
     path = f"part-{uuid.uuid4()}.parquet"
     table.store.put(path, written.getvalue())
     stats = {
         "numRecords": ROWS,
-        "minValues": {name: min(values) for name, values in rows.items()},
-        "maxValues": {name: max(values) for name, values in rows.items()},
+        "minValues": {name: min(values) for name, values in columns.items()},
+        "maxValues": {name: max(values) for name, values in columns.items()},
         "nullCount": dict.fromkeys(COLUMNS, 0),
     }
-    file = AddFile(
+    return AddFile(
         path=path,
         partition_values={},
         size=written.tell(),
@@ -78,7 +117,6 @@ def append(table: DeltaLog, *, writer: int, number: int) -> int:
         data_change=True,
         stats=json.dumps(stats),
     )
-    return table.begin(Operation(name="WRITE", parameters={"mode": "Append"})).commit([file]).version
 
 
 def append_many(url: str, writers: str, commits: str) -> None:
@@ -86,6 +124,15 @@ def append_many(url: str, writers: str, commits: str) -> None:
 
     Forking saves the start-up of a program for each writer.
     """
+    _at_once(_append_many, url, writers, commits)
+
+
+def append_many_numbered(url: str, writers: str, commits: str) -> None:
+    """The same with `append_numbered`."""
+    _at_once(_append_many_numbered, url, writers, commits)
+
+
+def _at_once(work: Callable[..., None], url: str, writers: str, commits: str) -> None:
     blocked, go = os.pipe()
     children = []
     for writer in range(int(writers)):
@@ -93,7 +140,7 @@ def append_many(url: str, writers: str, commits: str) -> None:
         if child == 0:
             os.close(go)
             os.read(blocked, 1)  # ends when everybody is there and the parent closes its side
-            _run(_append_many, url, writer, int(commits))
+            _run(work, url, writer, int(commits))
         children.append(child)
     os.close(go)
     statuses = [os.waitpid(child, 0)[1] for child in children]
@@ -173,6 +220,11 @@ def _append_many(table: DeltaLog, writer: int, commits: int) -> None:
         _acknowledge(writer, number, append(table, writer=writer, number=number))
 
 
+def _append_many_numbered(table: DeltaLog, writer: int, commits: int) -> None:
+    for number in range(commits):
+        _acknowledge(writer, number, append_numbered(table, writer=writer, number=number))
+
+
 def _append_until_killed(table: DeltaLog, writer: int, told: int, landed_before: int) -> None:
     for number in range(1_000_000):
         if number == landed_before:
@@ -195,4 +247,9 @@ def _acknowledge(writer: int, number: int, version: int) -> None:
 
 
 if __name__ == "__main__":
-    {"append": append_many, "be_killed": be_killed, "run_out_of_memory": run_out_of_memory}[sys.argv[1]](*sys.argv[2:])
+    {
+        "append": append_many,
+        "number": append_many_numbered,
+        "be_killed": be_killed,
+        "run_out_of_memory": run_out_of_memory,
+    }[sys.argv[1]](*sys.argv[2:])

@@ -50,6 +50,18 @@ def upsert(spark: SparkSession, table: DeltaTable, chance: random.Random, writer
     merge.whenMatchedUpdate(set={"n": "t.n + s.n"}).whenNotMatchedInsertAll().execute()
 
 
+def number_rows(spark: SparkSession, table: DeltaTable, chance: random.Random, writer: int, number: int) -> None:
+    """Append rows whose ids the table generates, by INSERT or by MERGE; `n` says by whom, and the how-manieth they are."""
+    rows = f"SELECT id + {writer * 1000 + number * 10} AS n FROM range(3)"
+    if chance.random() < 0.7:
+        spark.sql(f"INSERT INTO {_name(table)} (n) {rows}")
+    else:
+        merge = (
+            f"MERGE INTO {_name(table)} t USING ({rows}) s ON t.n = s.n WHEN NOT MATCHED THEN INSERT (n) VALUES (s.n)"
+        )
+        spark.sql(merge)
+
+
 def transfer_by_queries(
     spark: SparkSession, table: DeltaTable, chance: random.Random, writer: int, number: int
 ) -> None:
@@ -98,7 +110,7 @@ def _name(table: DeltaTable) -> str:
     return f"delta.`{table.detail().collect()[0].location.removeprefix('file:')}`"
 
 
-STATEMENTS = (shift_own_rows, transfer, count_up, upsert)
+STATEMENTS = (shift_own_rows, transfer, count_up, upsert, number_rows)
 TRANSACTIONS = (transfer_by_queries, withdraw, close_and_open)
 WORK: dict[str, Work] = {work.__name__: work for work in (*STATEMENTS, *TRANSACTIONS)}
 

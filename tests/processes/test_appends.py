@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from anabranch.schema.computed_columns import identity_columns
 from anabranch.storage.local.local_store import LocalStore
 from processes.appender import append, create, opened
 from processes.reading import Append, appends_in, appends_seen_by_all, run
@@ -73,3 +75,34 @@ def test_writers_that_end_anywhere_leave_a_whole_table(tmp_path: Path, program: 
     assert lint(LocalStore(root)) == []
     for file in opened(root).snapshots.latest().files.to_actions():
         assert pq.read_metadata(f"{root}/{file.path}").num_rows == 3
+
+
+@pytest.mark.parametrize("step", [1, -3])
+def test_every_process_generates_numbers_of_its_own(tmp_path: Path, step: int) -> None:
+    """Covers race 79: nobody is refused, no number is there twice, and no version has one beyond its mark."""
+    root, writers, commits = str(tmp_path / "t"), 8, 20
+    create(opened(root), step=step)
+    landed = run("number", root, str(writers), str(commits))
+    assert landed.keys() == {(writer, number) for writer in range(writers) for number in range(commits)}
+
+    table = opened(root)
+    latest = table.snapshots.latest()
+    reserved = [
+        entry for entry in table.snapshots.history() if entry.info and entry.info.operation == "RESERVE IDENTITY"
+    ]
+    assert latest.version == writers * commits + len(reserved)
+    assert len(reserved) > writers, "the writers have hardly met"
+    read = functools.cache(lambda path: pq.read_table(f"{root}/{path}").to_pylist())
+    rows: list[dict[str, int]] = []
+    for version in range(latest.version + 1):
+        snapshot = table.snapshots.at_version(version)
+        mark = identity_columns(snapshot.schema)["row"].high_water_mark
+        rows = [row for file in snapshot.files.to_actions() for row in read(file.path)]
+        assert all(mark is not None and (mark - row["row"]) * step >= 0 for row in rows)
+    numbers = [row["row"] for row in rows]
+    assert len(set(numbers)) == len(numbers) == writers * commits * 3
+    assert {(number - 10) % step for number in numbers} == {0}
+    for writer in range(writers):
+        own = sorted((row["number"], row["row"] * step) for row in rows if row["writer"] == writer)
+        assert [value for _, value in own] == sorted(value for _, value in own), "a writer's numbers do not ascend"
+    assert lint(LocalStore(root)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.tables import DeltaTable
 from processes.changing import WRITERS, Changers, make, seen_by_all
+from session_kinds import table_ref
 from transactions.log_linter import lint
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -90,6 +92,34 @@ def test_upserts_of_the_same_keys(native: SparkSession, changers: Changers, tmp_
     answers = changers.end()
     assert [answer["conflicts"] for answer in answers] == [[]] * WRITERS
     assert sum(seen_by_all(path).values()) == WRITERS * 2 * 3
+    assert lint(LocalStore(path)) == []
+
+
+@pytest.mark.parametrize("step", [1, -3])
+def test_writers_of_generated_values(native: SparkSession, changers: Changers, tmp_path: Path, step: int) -> None:
+    """Covers race 79: no statement is refused, ids are unique and ascend in the steps of the column for each writer, and
+    those of each version are not beyond its mark."""
+    path = str(tmp_path / "t")
+    identity = f"GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY {step})"
+    native.sql(f"CREATE TABLE delta.`{path}` (id BIGINT {identity}, n BIGINT) USING delta")
+    changers.begin("number_rows", path, count=4)
+    answers = changers.end()
+    assert [answer["conflicts"] for answer in answers] == [[]] * WRITERS
+    rows = seen_by_all(path)
+    assert sorted(rows.values()) == sorted(
+        writer * 1000 + number * 10 + row for writer in range(WRITERS) for number in range(4) for row in range(3)
+    )
+    for writer in range(WRITERS):
+        batches = [[id_ for id_, n in rows.items() if n // 10 == writer * 100 + number] for number in range(4)]
+        for before, after in itertools.pairwise(batches):
+            assert max(id_ * step for id_ in before) < min(id_ * step for id_ in after)
+    operations = [row.operation for row in DeltaTable.forPath(native, path).history().collect()]
+    assert operations.count("WRITE") + operations.count("MERGE") == WRITERS * 4
+    assert "RESERVE IDENTITY" in operations
+    log = table_ref(native, path).delta_log
+    for version, values in enumerate(values_at_versions(native, path)):
+        mark = log.snapshots.at_version(version).schema["id"].metadata.get("delta.identity.highWaterMark")
+        assert all((mark - id_) * step >= 0 for id_ in values)
     assert lint(LocalStore(path)) == []
 
 

@@ -15,7 +15,7 @@ from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.table_handler import TableFacts, bound, check_whole_table, facts_of
 from anabranch.commands.dml.assignments import DEFAULT, Value
 from anabranch.commands.dml.delete import prepare_delete
-from anabranch.commands.dml.statement import Outcome, Prepared, run_statement
+from anabranch.commands.dml.statement import Outcome, Prepare, Prepared, run_statement
 from anabranch.commands.dml.update import prepare_update
 from anabranch.commands.merge.merge_command import merge
 from anabranch.commands.merge.merge_statement import (
@@ -37,6 +37,7 @@ from anabranch.errors.constraints import MetadataColumnError
 from anabranch.schema.paths import quoted
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.gateway.jvm_classes import column_of
+from anabranch.transactions.statement_retry import Attempt
 
 _MERGED = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 MERGED = StructType([StructField(name, LongType()) for name in _MERGED])
@@ -67,7 +68,7 @@ class DmlHandler:
         """The rows of a `DeleteFromTable`'s result."""
         target = self._target(session, plan)
 
-        def prepare() -> Prepared:
+        def prepare(_: Attempt) -> Prepared:
             statement = self._resolved(session, plan, target)
             return prepare_delete(target.table, statement.only_clause.condition, alias=target.names)
 
@@ -77,7 +78,7 @@ class DmlHandler:
         """The rows of an `UpdateTable`'s result."""
         target = self._target(session, plan)
 
-        def prepare() -> Prepared:
+        def prepare(_: Attempt) -> Prepared:
             clause = self._resolved(session, plan, target).only_clause
             assert isinstance(clause, UpdateClause)
             assert clause.values is not None
@@ -105,7 +106,7 @@ class DmlHandler:
         counts = [outcome.counts.get(name, 0) for name in ("updated", "deleted", "inserted")]
         return self._driver.numbers(outcome.num_affected_rows, *counts)
 
-    def _executed(self, target: Target, operation: str, prepare: Any) -> Outcome:
+    def _executed(self, target: Target, operation: str, prepare: Prepare) -> Outcome:
         return run_statement(target.table, operation, prepare, conflict_retries=target.conflict_retries)
 
     def _checked(self, session: Any, plan: Any) -> Any:

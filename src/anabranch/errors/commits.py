@@ -347,7 +347,7 @@ class MetadataChangedException(DeltaConcurrentModificationException):
 
     def _happened(self) -> str:
         if self.reason is ConflictReason.IDENTITY_COLUMNS:
-            return "changed rows of a table with identity columns, which allows no concurrent writes"
+            return "generated values of the same identity column"
         return self.happened
 
 

@@ -115,6 +115,7 @@ class DeltaLog:
     def _commit_proposal(
         self, proposal: ProposedCommit, snapshot: Snapshot | None, context: CommitContext
     ) -> CommittedVersion | None:
+        """Commit the proposal. Raises `ExecuteAgainError` if it reserves numbers for its statement instead."""
         begin_phase("commit")
         writes = True
         committed: Committed | NothingToCommit
@@ -133,16 +134,19 @@ class DeltaLog:
             raise
         if self._landed is not None:
             self._landed(version.version)
+        landed = "was already committed" if committed.execute_again is None else "only reserves numbers for it"
         if committed.interrupt is not None:
-            committed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} was already committed.")
+            committed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} {landed}.")
             raise committed.interrupt
         if version.is_shared:
             return version
         try:
             self._after_commit.run(version)
         except KeyboardInterrupt as interrupt:
-            interrupt.add_note(f"anabranch: version {version.version} of {self.root} was already committed.")
+            interrupt.add_note(f"anabranch: version {version.version} of {self.root} {landed}.")
             raise
+        if committed.execute_again is not None:
+            raise committed.execute_again
         return version
 
     def _check_is_stored(self, committed: Committed, version: CommittedVersion, context: CommitContext) -> None:

@@ -26,6 +26,7 @@ from anabranch.protocol.actions import (
 from anabranch.protocol.property_table import IsolationLevel
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.read_set import DescribeRows, FileKey, ReadSet
+from anabranch.transactions.reserved_numbers import NumberRange, ReservedNumbers
 from anabranch.transactions.rows.row_ids import ROW_TRACKING_DOMAIN
 
 # How a commit describes itself in `commitInfo`. See "Commit Provenance Information".
@@ -142,6 +143,12 @@ class ProposedCommit:
     """Whether it may be part of one commit with other appends of this process, as far as its user wants that."""
     statements: tuple[ProposedCommit, ...] = ()
     """For a transaction of several statements: what each of them reads and deletes, for the message of a conflict."""
+    generated: Mapping[str, NumberRange] = dataclasses.field(default_factory=dict)
+    """The numbers that it has generated, by identity column, where its statement can be executed again with others."""
+    reserved: ReservedNumbers | None = None
+    """Numbers that an earlier commit has reserved for it, behind which it has moved the mark."""
+    reserves: Mapping[str, NumberRange] = dataclasses.field(default_factory=dict)
+    """For a commit that only reserves numbers: which, by identity column."""
 
     def __post_init__(self) -> None:
         assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"

@@ -34,6 +34,7 @@ from anabranch.transactions.read_set import (
     ReadSet,
     Scan,
 )
+from anabranch.transactions.reserved_numbers import NumberRange, ReservedNumbers
 from anabranch.transactions.rows.deletion_vector_actions import Vectors
 
 
@@ -161,8 +162,12 @@ class Transaction:
         on_new_columns: OnNewColumns | None = None,
         may_be_grouped: bool = False,
         statements: Sequence[ProposedCommit] = (),
+        generated: Mapping[str, NumberRange] | None = None,
+        reserved: ReservedNumbers | None = None,
     ) -> ProposedCommit:
         """The commit that `actions` would make. The commit loop adds `commitInfo`, row ids and timestamps."""
+        # Otherwise commits after the one that has reserved the numbers would never be checked.
+        assert reserved is None or self.read_version <= reserved.version, "the numbers were reserved before it has read"
         return ProposedCommit(
             txn_id=self.txn_id,
             operation=self.operation,
@@ -180,6 +185,8 @@ class Transaction:
             on_new_columns=on_new_columns,
             may_be_grouped=may_be_grouped,
             statements=tuple(statements),
+            generated=generated or {},
+            reserved=reserved,
         )
 
     def commit(
@@ -194,6 +201,8 @@ class Transaction:
         on_new_columns: OnNewColumns | None = None,
         may_be_grouped: bool = False,
         statements: Sequence[ProposedCommit] = (),
+        generated: Mapping[str, NumberRange] | None = None,
+        reserved: ReservedNumbers | None = None,
     ) -> CommittedVersion:
         """Commit `actions` as the next version, after all commits that landed first.
 
@@ -204,6 +213,10 @@ class Transaction:
         winners, where the changes commute. `on_new_columns` says what it would write if winners have only added
         columns; without it, it can only be ordered before them. With `may_be_grouped` an append may be part of one
         commit with others. `statements` are those of which the commit is the net change.
+
+        `generated` are the numbers of identity columns that the statement has generated. If they are taken, and there
+        is no other conflict, the commit reserves as many others instead and raises `ExecuteAgainError`: executed again,
+        the statement uses these and names them as `reserved`.
 
         Raises the exceptions of `errors.commits`, among them the conflicts with winners that make this commit wrong.
         After any of them nothing of the commit is in the table, except after `CommitFateUnknownError`.
@@ -218,6 +231,8 @@ class Transaction:
             on_new_columns=on_new_columns,
             may_be_grouped=may_be_grouped,
             statements=statements,
+            generated=generated,
+            reserved=reserved,
         )
         committed = self._committed(proposal)
         assert committed is not None, "only bins can be left out"

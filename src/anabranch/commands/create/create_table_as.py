@@ -25,7 +25,6 @@ from anabranch.commands.definition.table_definition import (
 from anabranch.commands.dml.statement import run_with_conflict_retries
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef, reports_progress
-from anabranch.commands.write.write_command import FIRST
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_rows import write_rows
 from anabranch.commands.write.write_target import WriteTarget
@@ -40,7 +39,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.proposed_commit import already_written
-from anabranch.transactions.statement_retry import Attempt
+from anabranch.transactions.statement_retry import FIRST, Attempt
 
 PLAIN = WriteOptions(mode=SaveMode.OVERWRITE)
 

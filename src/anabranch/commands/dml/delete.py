@@ -59,7 +59,7 @@ def prepare_delete(table: TableRef, condition: Column | str | None = None, *, al
 
 def truncate(table: TableRef) -> Outcome:
     """Remove every row. Raises `AppendOnlyTableError`, and the errors of `errors.commits`."""
-    return run_statement(table, "TRUNCATE", lambda: prepare_truncate(table))
+    return run_statement(table, "TRUNCATE", lambda _: prepare_truncate(table))
 
 
 def prepare_truncate(table: TableRef) -> Prepared:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -14,28 +14,55 @@ from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.computed_columns import identity_columns, with_high_water_mark
 from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transactions.reserved_numbers import NumberRange, ReservedNumbers
 
 
-def with_moved_marks(
-    metadata: Metadata, adds: Iterable[AddFile], generated: Collection[str], *, table: str
-) -> Metadata:
-    """`metadata` with the marks moved behind the values of these new files; the same value where no mark moves.
+def generated_numbers(
+    metadata: Metadata,
+    adds: Iterable[AddFile],
+    columns: Collection[str],
+    *,
+    table: str,
+    reserved: ReservedNumbers | None = None,
+) -> dict[str, NumberRange]:
+    """The numbers of these new files, from the first that was generated to the last, by identity column.
 
-    `generated` are the identity columns for which values were generated (`WritePlan.generates_identity`). A commit
-    with `adds` must contain the changed metadata: the next writer counts on from the mark.
+    `columns` are those for which numbers were generated (`WritePlan.generates_identity`); one that has no new number is
+    left out. `metadata` are those of the version that was read, and `reserved` the numbers that were used instead of
+    those behind its marks.
     """
-    if not generated:
-        return metadata
+    if not columns:
+        return {}
     schema = parse_schema(metadata.schema_string, table)
     mode = ColumnMappingMode.parse(TableProperties(metadata.configuration).column_mapping_mode)
     files = tuple(adds)
-    marks: dict[str, int | None] = {}
+    firsts = {} if reserved is None else reserved.first_numbers
+    numbers = {}
     for name, identity in identity_columns(schema, table).items():
-        if name not in generated:
-            continue
-        extremes = list(_extremes(files, physical_name(schema[name], mode)))
-        if extremes:
-            marks[name] = identity.mark_after(max(extremes) if identity.step > 0 else min(extremes))
+        extremes = list(_extremes(files, physical_name(schema[name], mode))) if name in columns else []
+        last = identity.mark_after(max(extremes) if identity.step > 0 else min(extremes)) if extremes else None
+        first = firsts.get(name, identity.next_value)
+        if last is not None and (last >= first if identity.step > 0 else last <= first):
+            numbers[name] = NumberRange(first=first, last=last, step=identity.step)
+    return numbers
+
+
+def with_moved_marks(
+    metadata: Metadata, numbers: Mapping[str, NumberRange], *, table: str, reserved: ReservedNumbers | None = None
+) -> Metadata:
+    """`metadata` with the marks moved behind these numbers; the same value where no mark moves.
+
+    A commit with such numbers must contain the changed metadata: the next writer counts on from the mark. For numbers
+    that are reserved, the commit that has reserved them has moved it.
+    """
+    marks = {
+        name: generated.last
+        for name, generated in numbers.items()
+        if reserved is None or not reserved.hold(name, generated)
+    }
+    if not marks:
+        return metadata
+    schema = parse_schema(metadata.schema_string, table)
     changed = with_high_water_mark(schema, marks)
     return metadata if changed == schema else msgspec.structs.replace(metadata, schema_string=schema_string(changed))
 

@@ -25,7 +25,8 @@ from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.proposed_commit import OnNewColumns, already_written
 from anabranch.transactions.read_set import FileKey
-from anabranch.transactions.statement_retry import Attempt, execute_with_retries
+from anabranch.transactions.reserved_numbers import NumberRange
+from anabranch.transactions.statement_retry import FIRST, Attempt, execute_with_retries
 from anabranch.transactions.transaction import Transaction
 
 RETRIES_SETTING = "spark.anabranch.conflictRetries"
@@ -75,6 +76,7 @@ class Prepared:
         tags: Mapping[str, str] | None = None,
         edited_properties: frozenset[str] | None = None,
         on_new_columns: OnNewColumns | None = None,
+        generated: Mapping[str, NumberRange] | None = None,
         cached: Sequence[CachedRows] = (),
     ) -> None:
         self.transaction = transaction
@@ -86,11 +88,13 @@ class Prepared:
         self.tags = dict(tags or {})
         self.edited_properties = edited_properties
         self.on_new_columns = on_new_columns
+        self.generated = dict(generated or {})
+        """The numbers of identity columns in its files."""
         self._cached = tuple(cached)
 
     def commit(
         self,
-        attempt: Attempt = Attempt(),  # noqa: B008 - a frozen value
+        attempt: Attempt = FIRST,
         *,
         application: tuple[str, int] | None = None,
     ) -> Outcome:
@@ -117,6 +121,8 @@ class Prepared:
                 tags={**self.tags, **attempt.tags()},
                 edited_properties=self.edited_properties,
                 on_new_columns=self.on_new_columns,
+                generated=self.generated,
+                reserved=attempt.reserved,
             )
         return Outcome(committed=committed, num_affected_rows=self.num_affected_rows, counts=self.counts)
 
@@ -131,6 +137,10 @@ class Prepared:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+Prepare = Callable[[Attempt], Prepared]
+"""Does all of a statement but its commit, for one execution of it."""
 
 
 def release(cached: Iterable[CachedRows]) -> None:
@@ -151,7 +161,7 @@ def released_on_failure() -> Iterator[list[CachedRows]]:
 
 
 def run_statement(
-    table: TableRef, operation: str, prepare: Callable[[], Prepared], *, conflict_retries: int | str | None = None
+    table: TableRef, operation: str, prepare: Prepare, *, conflict_retries: int | str | None = None
 ) -> Outcome:
     """Prepare a statement and commit it; after a conflict, again as often as the user allows.
 
@@ -161,13 +171,13 @@ def run_statement(
         return _run_statement(table, prepare, conflict_retries)
 
 
-def _run_statement(table: TableRef, prepare: Callable[[], Prepared], conflict_retries: int | str | None) -> Outcome:
+def _run_statement(table: TableRef, prepare: Prepare, conflict_retries: int | str | None) -> Outcome:
     application = application_of({}, table.session)
 
     def run(attempt: Attempt) -> Outcome:
         if application is not None and already_written(table.latest(), app_id=application[0], version=application[1]):
             return NOTHING
-        with typed_violations(), prepare() as prepared:
+        with typed_violations(), prepare(attempt) as prepared:
             return prepared.commit(attempt, application=application)
 
     try:
@@ -187,6 +197,13 @@ def run_with_conflict_retries(table: TableRef, run: Callable[[Attempt], T], conf
     session = table.session
     retries_max = retries_allowed(session, conflict_retries)
     return execute_with_retries(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
+
+
+def version_to_read(table: TableRef, attempt: Attempt) -> Snapshot:
+    """The version that an execution reads: the newest, or the one in which numbers were reserved for it."""
+    return (
+        table.latest() if attempt.reserved is None else table.delta_log.snapshots.at_version(attempt.reserved.version)
+    )
 
 
 def retries_allowed(session: DeltaSession, conflict_retries: int | str | None = None) -> int:

@@ -19,6 +19,7 @@ from anabranch.commands.dml.statement import (
     check_may_change_rows,
     released_on_failure,
     run_statement,
+    version_to_read,
 )
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
 from anabranch.commands.merge.merge_plan import MergePlan, plan_merge
@@ -35,6 +36,7 @@ from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.cached_rows import materialize
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.statement_retry import FIRST, Attempt
 from anabranch.transactions.transaction import Transaction
 
 _PARTS = ("materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs")
@@ -50,15 +52,18 @@ def merge(
     `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, and the errors of `errors.commits`.
     """
     outcome = run_statement(
-        table, "MERGE", lambda: prepare_merge(table, make_statement()), conflict_retries=conflict_retries
+        table,
+        "MERGE",
+        lambda attempt: prepare_merge(table, make_statement(), attempt),
+        conflict_retries=conflict_retries,
     )
     register_if_changed(table, outcome.committed)
     return outcome
 
 
-def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
+def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt = FIRST) -> Prepared:
     """All of a MERGE but its commit."""
-    latest = table.latest()
+    latest = version_to_read(table, attempt)
     statement.check(table=table.label)
     source_versions = versions_read(statement.source, table.path)
     first = _version_read(table, latest, source_versions)
@@ -72,7 +77,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
         _record_other_reads(transaction, plan, source_versions)
         with watch.measured("materializeSourceTimeMs"), typed_violations():
             facts = measure(source.frame, plan.on.keys, partition_columns=plan.snapshot.partition_columns)
-        run = MergeRun.of(plan, target, facts)
+        run = MergeRun.of(plan, target, facts, reserved=attempt.reserved)
         with watch.measured("scanTimeMs", phase="find matches"):
             marked = mark_rows(run, cached)
         record_rows(transaction, run, marked)
@@ -95,6 +100,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
             tags=rows_kept_tags(table, plan.snapshot),
             edited_properties=marks_alone(plan.snapshot, plan.target.metadata, merged.table_actions),
             on_new_columns=plan.rows_with_columns,
+            generated=merged.generated,
             cached=cached,
         )
 

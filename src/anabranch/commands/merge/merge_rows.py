@@ -26,6 +26,7 @@ from anabranch.spark.rows.cached_rows import CachedRows, cache_rows
 from anabranch.spark.rows.hidden_rows import mark_rows as marks_of_frame
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.read_set import FileKey, RowsOfFile
+from anabranch.transactions.reserved_numbers import ReservedNumbers
 from anabranch.transactions.transaction import Transaction
 
 CACHED_ROWS_MAX = 500_000
@@ -46,14 +47,26 @@ class MergeRun:
     """True for every row of the table that a clause changes and, where there are inserts, for every matched row."""
     candidates: FileMask
     """The files that can hold such a row."""
+    reserved: ReservedNumbers | None = None
+    """Numbers of identity columns that are reserved for it."""
 
     @classmethod
-    def of(cls, plan: MergePlan, target: TargetRows, facts: SourceFacts) -> MergeRun:
+    def of(
+        cls, plan: MergePlan, target: TargetRows, facts: SourceFacts, *, reserved: ReservedNumbers | None = None
+    ) -> MergeRun:
         """Plan the join for a source of which these facts are known."""
         join = plan.join(facts.num_rows)
         predicate = plan.changed_predicate(facts)
         candidates = target.candidates(predicate)
-        return cls(plan=plan, target=target, facts=facts, join=join, predicate=predicate, candidates=candidates)
+        return cls(
+            plan=plan,
+            target=target,
+            facts=facts,
+            join=join,
+            predicate=predicate,
+            candidates=candidates,
+            reserved=reserved,
+        )
 
     @property
     def table(self) -> TableRef:

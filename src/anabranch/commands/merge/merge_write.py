@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -16,14 +16,14 @@ from anabranch.change_feed.change_files import write_change_files
 from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.change_data import files_show_changes, records_changes, write_changed_rows
-from anabranch.commands.dml.identity_high_water import with_moved_marks
+from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
 from anabranch.commands.dml.row_deletion import Replacement, RowChanges, delete_rows, replace_rows
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, POSITION
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun
 from anabranch.commands.merge.merge_values import OutputColumns, set_flag
 from anabranch.errors.constraints import GeneratedColumnMismatchError
-from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
+from anabranch.protocol.actions import Action, AddCDCFile, Metadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.computed_columns import RowTrackingColumns, identity_columns, with_tracking_columns
 from anabranch.schema.enforcement import WritePlan, fill_of
@@ -35,6 +35,7 @@ from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
 from anabranch.spark.write.stored_values import stored_value
+from anabranch.transactions.reserved_numbers import NumberRange
 
 ROWS_OF_FILE = 250_000
 """About how many of the rows go into one file: few files for few rows, and still work for all cores."""
@@ -52,6 +53,8 @@ class MergeChanges:
     """The files of changed and new rows; None where there are none."""
     table_actions: tuple[Action, ...]
     """Changes of the table itself, such as its schema."""
+    generated: Mapping[str, NumberRange] = dataclasses.field(default_factory=dict)
+    """The numbers of identity columns in the new files."""
 
 
 def write_merge(run: MergeRun, marked: MarkedRows) -> MergeChanges:
@@ -63,9 +66,16 @@ def write_merge(run: MergeRun, marked: MarkedRows) -> MergeChanges:
     rows = _rows_to_write(run, marked, changed)
     if rows:
         written, plan, change_files = _write_rows(run, marked, rows, replacement, feeds=feeds)
-        table_actions = _table_actions(run, written.adds, plan.generates_identity)
+        numbers = generated_numbers(
+            run.plan.target.metadata,
+            written.adds,
+            plan.generates_identity,
+            table=run.table.label,
+            reserved=run.reserved,
+        )
+        table_actions = _table_actions(run, numbers)
     else:
-        written, change_files = None, ()
+        written, change_files, numbers = None, (), {}
         table_actions = run.plan.target.actions
     if feeds and changed is not None:
         change_files += _write_old_rows(run, changed)
@@ -73,6 +83,7 @@ def write_merge(run: MergeRun, marked: MarkedRows) -> MergeChanges:
         changes=dataclasses.replace(changes, change_files=change_files),
         written=written,
         table_actions=table_actions,
+        generated=numbers,
     )
 
 
@@ -128,10 +139,10 @@ def _write_old_rows(run: MergeRun, changed: DataFrame) -> tuple[AddCDCFile, ...]
     return write_changed_rows(run.table, run.snapshot, changed.withColumn(CHANGE_TYPE, change))
 
 
-def _table_actions(run: MergeRun, adds: Iterable[AddFile], generated: frozenset[str]) -> tuple[Action, ...]:
+def _table_actions(run: MergeRun, numbers: Mapping[str, NumberRange]) -> tuple[Action, ...]:
     """The changes of the table itself: its schema, and the high-water marks of its identity columns."""
     target = run.plan.target
-    metadata = with_moved_marks(target.metadata, adds, generated, table=run.table.label)
+    metadata = with_moved_marks(target.metadata, numbers, table=run.table.label, reserved=run.reserved)
     others = tuple(action for action in target.actions if not isinstance(action, Metadata))
     return others if metadata == run.snapshot.metadata else (*others, metadata)
 
@@ -219,7 +230,9 @@ def _conformed(run: MergeRun, rows: DataFrame, added: Sequence[str]) -> tuple[Da
     data = StructType(list(outputs.plain))
     plan = run.plan.planner.plan_rows(data, target.metadata, has_new_rows=run.has_new_rows)
     keep = [*_checked_outputs(outputs), *added]
-    return conform(rows, plan, table=run.table.label, keep=keep, new_rows=_NEW_ROW), plan
+    first_numbers = None if run.reserved is None else run.reserved.first_numbers
+    ready = conform(rows, plan, table=run.table.label, keep=keep, new_rows=_NEW_ROW, first_numbers=first_numbers)
+    return ready, plan
 
 
 def _together(rows: DataFrame, partition_columns: Sequence[str], rows_max: int) -> DataFrame:

@@ -26,11 +26,10 @@ from anabranch.transactions.multi_statement.open_transaction import (
     combined_tags,
 )
 from anabranch.transactions.proposed_commit import Operation
-from anabranch.transactions.statement_retry import Attempt, execute_with_retries
+from anabranch.transactions.statement_retry import FIRST, Attempt, execute_with_retries
 
 OPERATION = "TRANSACTION"
 """The name of the commit's operation in the history."""
-FIRST = Attempt()
 _ROWS = {
     "numInsertedRows": {"WRITE": "numOutputRows", "MERGE": "numTargetRowsInserted"},
     "numUpdatedRows": {"UPDATE": "numUpdatedRows", "MERGE": "numTargetRowsUpdated"},

@@ -50,7 +50,7 @@ from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.read_set import FileKey
 from anabranch.transactions.rows.deletion_vector_actions import removal
-from anabranch.transactions.statement_retry import Attempt
+from anabranch.transactions.statement_retry import FIRST, Attempt
 from anabranch.transactions.transaction import Transaction
 
 # The files that differ between two versions, and whether they exist. No Spark, and no Python object for each file.
@@ -155,7 +155,7 @@ class PreparedRestore:
     files: tuple[Action, ...]
     metrics: Mapping[str, int]
 
-    def commit(self, attempt: Attempt = Attempt()) -> Restored:  # noqa: B008 - a frozen value
+    def commit(self, attempt: Attempt = FIRST) -> Restored:
         """Commit it. Raises `DeltaConcurrentModificationException` where another commit changed the table first."""
         committed = self.transaction.commit(
             [*self.description, *self.files],

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 from pyspark.sql import DataFrame
 
 from anabranch.commands.catalog_registration import register, register_if_changed
-from anabranch.commands.dml.identity_high_water import marks_alone, with_moved_marks
+from anabranch.commands.dml.identity_high_water import generated_numbers, marks_alone, with_moved_marks
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_deletion import RowChanges
-from anabranch.commands.dml.statement import run_with_conflict_retries
+from anabranch.commands.dml.statement import run_with_conflict_retries, version_to_read
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import (
@@ -51,11 +51,10 @@ from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.transactions.commit.commit_context import CommittedVersion
-from anabranch.transactions.statement_retry import Attempt
+from anabranch.transactions.statement_retry import FIRST, Attempt
 from anabranch.transactions.transaction import Transaction
 
 _METADATA = re.compile(r"(?<![\w`'.\"])`?_metadata`?\s*\.", re.IGNORECASE)
-FIRST = Attempt()
 GROUP_SETTING = "spark.anabranch.groupCommit"
 """Whether appends of one process that wait for one another may land as one commit; not by default."""
 Rows = DataFrame | Callable[[], DataFrame]
@@ -120,7 +119,7 @@ def _write_with_retries(
     _check_metadata_unused(options, snapshot)
 
     def run(attempt: Attempt) -> CommittedVersion | None:
-        newest = snapshot if attempt.number == 1 else table.latest()
+        newest = snapshot if attempt.number == 1 else version_to_read(table, attempt)
         source = frame if isinstance(frame, DataFrame) else frame()
         try:
             with replacement_resolved(table, source, options, api, newest) as (rows, resolved):
@@ -156,7 +155,7 @@ def _write_once(
     """Write the rows and commit them; None where the application has committed this write before."""
     versions = frozenset[int]() if snapshot is None else _versions_read(table, frame, snapshot, options)
     if snapshot is not None:
-        snapshot = _version_read(table, snapshot, versions)
+        snapshot = _version_read(table, snapshot, versions, attempt)
         check_resolved(options.target_alias, snapshot)
     transaction = table.begin_at(write_operation(options, api, snapshot), snapshot=snapshot)
     if options.application is not None:
@@ -167,7 +166,8 @@ def _write_once(
     target = _target(table, frame, options, api, snapshot)
     _record_reads(table, frame, options, snapshot, transaction, versions)
     transaction.has_recorded_all = options.mode is SaveMode.APPEND
-    written = write_rows(table, frame, target, options)
+    reserved = attempt.reserved
+    written = write_rows(table, frame, target, options, None if reserved is None else reserved.first_numbers)
     replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
         replaced = replaced_rows(table, snapshot, transaction, options, written.adds)
@@ -175,7 +175,11 @@ def _write_once(
     metrics = write_metrics(written, replaced)
     if api is WriteApi.STREAM:
         metrics = stream_metrics(metrics)
-    actions = _actions(table, target, options, written, replaced)
+    numbers = generated_numbers(
+        target.metadata, written.adds, target.plan.generates_identity, table=table.label, reserved=reserved
+    )
+    metadata = with_moved_marks(target.metadata, numbers, table=table.label, reserved=reserved)
+    actions = _actions(table, target.actions_with(metadata), options, written, replaced)
     return transaction.commit(
         actions,
         deleted_rows=replaced.deleted_rows,
@@ -185,16 +189,19 @@ def _write_once(
         # A query of the table itself, and a condition on it, may have other results with more columns.
         on_new_columns=None if transaction.reads().reads_rows else target.on_new_columns,
         may_be_grouped=options.mode is SaveMode.APPEND and table.session.flag(GROUP_SETTING, default=False),
+        generated=numbers,
+        reserved=reserved,
     )
 
 
-def _version_read(table: TableRef, snapshot: Snapshot, versions: Collection[int]) -> Snapshot:
+def _version_read(table: TableRef, snapshot: Snapshot, versions: Collection[int], attempt: Attempt) -> Snapshot:
     """The oldest version of the table that the rows depend on; `snapshot` where they depend on none.
 
-    Commits since that version must count as winners, and no others.
+    Commits since that version must count as winners, and no others. But those since numbers were reserved for this
+    execution always do.
     """
     oldest = min(versions, default=NEWEST_VERSION)
-    if oldest in {NEWEST_VERSION, snapshot.version}:
+    if oldest in {NEWEST_VERSION, snapshot.version} or (attempt.reserved is not None and oldest > snapshot.version):
         return snapshot
     return table.delta_log.snapshots.at_version(oldest)
 
@@ -216,11 +223,14 @@ def _record_reads(
 
 
 def _actions(
-    table: TableRef, target: WriteTarget, options: WriteOptions, written: WrittenFiles, replaced: RowChanges
+    table: TableRef,
+    description: Iterable[Action],
+    options: WriteOptions,
+    written: WrittenFiles,
+    replaced: RowChanges,
 ) -> list[Action]:
     """All actions of the commit."""
-    metadata = with_moved_marks(target.metadata, written.adds, target.plan.generates_identity, table=table.label)
-    actions: list[Action] = [*target.actions_with(metadata), *replaced.actions(written)]
+    actions: list[Action] = [*description, *replaced.actions(written)]
     if not options.data_change:
         actions = [_rearranging(action) for action in actions]
     if options.application is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -25,9 +26,18 @@ _CHAR_IS_A_TYPE = "spark.sql.preserveCharVarcharTypeInfo"
 _CHAR = re.compile(r"(?<!var)char\(", re.IGNORECASE)
 
 
-def write_rows(table: TableRef, frame: DataFrame, target: WriteTarget, options: WriteOptions) -> WrittenFiles:
-    """Run the frame and write its rows as the target's files. Nothing is committed."""
-    rows = conform(_with_strings(frame), target.plan, table=table.label)
+def write_rows(
+    table: TableRef,
+    frame: DataFrame,
+    target: WriteTarget,
+    options: WriteOptions,
+    first_numbers: Mapping[str, int] | None = None,
+) -> WrittenFiles:
+    """Run the frame and write its rows as the target's files. Nothing is committed.
+
+    `first_numbers` are those of identity columns with reserved numbers.
+    """
+    rows = conform(_with_strings(frame), target.plan, table=table.label, first_numbers=first_numbers)
     if options.replace_where is not None and options.check_replace_where:
         rows = with_partition_values(rows, target.file_schema(table.label), target.partition_columns)
         rows, advice = _compared_as_read(table, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -25,7 +25,13 @@ _NESTED = (StructType, ArrayType, MapType)
 
 
 def conform(
-    frame: DataFrame, plan: WritePlan, *, table: str, keep: Sequence[str] = (), new_rows: str | None = None
+    frame: DataFrame,
+    plan: WritePlan,
+    *,
+    table: str,
+    keep: Sequence[str] = (),
+    new_rows: str | None = None,
+    first_numbers: Mapping[str, int] | None = None,
 ) -> DataFrame:
     """The rows of `frame` converted by `plan`; values that break a rule of the table fail the job that reads them.
 
@@ -34,6 +40,7 @@ def conform(
     table's metadata that may not run. If identity numbers are made, shuffles of `frame` run at once. `keep` names
     further columns of `frame`, which are put last without a change. `new_rows` names a column that is true for the
     rows that get a number for NULL, if not all do: an existing row of the table with NULL as its number keeps that.
+    `first_numbers` are those from which identity columns are counted; others are counted from their marks.
     """
     names = frame.columns
     unique = len({name.lower() for name in names}) == len(names)
@@ -51,7 +58,8 @@ def conform(
         if column.fill is Fill.GENERATED:
             continue
         is_new = None if new_rows is None else F.col(quote(source.columns[names.index(new_rows)]))
-        value = _value(column, source.columns, types, plan.casting, table, is_new=is_new)
+        first = (first_numbers or {}).get(column.target.name)
+        value = _value(column, source.columns, types, plan.casting, table, is_new=is_new, first=first)
         value = stored_value(value, column.target, plan, row=row, table=table)
         columns.append(named_as(column.target, value))
     columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
@@ -64,26 +72,33 @@ def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Cas
 
 
 def _value(
-    plan: ColumnPlan, names: list[str], types: list[DataType], casting: Casting, table: str, *, is_new: Column | None
+    plan: ColumnPlan,
+    names: list[str],
+    types: list[DataType],
+    casting: Casting,
+    table: str,
+    *,
+    is_new: Column | None,
+    first: int | None,
 ) -> Column:
     if plan.source_index is None:
-        return _missing_value(plan, table)
+        return _missing_value(plan, table, first)
     column = F.col(quote(names[plan.source_index]))
     source_type = types[plan.source_index]
     value = _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
     if plan.fill is not Fill.IDENTITY:
         return value
     missing = value.isNull() if is_new is None else value.isNull() & is_new
-    return F.when(missing, _missing_value(plan, table)).otherwise(value)
+    return F.when(missing, _missing_value(plan, table, first)).otherwise(value)
 
 
-def _missing_value(plan: ColumnPlan, table: str) -> Column:
-    """The value of a column that the data lacks: its default, an identity number, or NULL."""
+def _missing_value(plan: ColumnPlan, table: str, first: int | None) -> Column:
+    """The value of a column that the data lacks: its default, an identity number from `first` on, or NULL."""
     if plan.fill is Fill.DEFAULT:
         return default_value(plan, table=table)
     identity = identity_of(plan.target, table) if plan.fill is Fill.IDENTITY else None
     if identity is not None:
-        return identity_value(identity, table=table, column=quoted([plan.target.name]))
+        return identity_value(identity, first=first, table=table, column=quoted([plan.target.name]))
     return F.lit(None).cast(plan.target.dataType)
 
 

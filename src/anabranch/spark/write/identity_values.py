@@ -26,10 +26,10 @@ def with_row_numbers(frame: DataFrame) -> DataFrame:
     return fixed.select("*", (row * F.lit(partitions).cast("bigint") + partition).alias(NUMBER_COLUMN))
 
 
-def identity_value(identity: IdentityNumbering, *, table: str, column: str) -> Column:
-    """The value of an identity column for a row, computed from `NUMBER_COLUMN`."""
+def identity_value(identity: IdentityNumbering, *, first: int | None = None, table: str, column: str) -> Column:
+    """The value of an identity column for a row, computed from `NUMBER_COLUMN`: from `first` or else its mark on."""
     facts = {"table": table, "column": column}
-    first = identity.next_value
+    first = identity.next_value if first is None else first
     if not LONG_MIN <= first <= LONG_MAX:
         return refuse_when(F.lit(True), F.lit(None).cast("bigint"), IdentityOverflowError, facts)
     number = F.col(NUMBER_COLUMN)

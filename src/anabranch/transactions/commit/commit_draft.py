@@ -17,6 +17,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.value_text import LONG_MAX
 from anabranch.transactions.commit.invariants import check_invariants
 from anabranch.transactions.conflicts.latest_state import LatestState
+from anabranch.transactions.conflicts.metadata_compatibility import moved_marks
 from anabranch.transactions.conflicts.rebase_report import LANDED_AFTER_TAG, version_ranges
 from anabranch.transactions.proposed_commit import ProposedCommit, encoded_metrics, isolation_level_text
 from anabranch.transactions.rows.row_ids import assigns_row_ids, with_ids, with_row_ids
@@ -100,6 +101,9 @@ def with_protection(metadata: Metadata, latest: LatestState, *, protocol: Protoc
 
 
 ROWS_KEPT_TAG = "delta.rowTracking.preserved"
+ONLY_MARKS_TAG = "delta.identity.schemaUpdate"
+"""Tells delta-spark that a commit changes nothing of the metadata but marks of identity columns. Its statements that
+generate no values are committed beside such a commit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -190,6 +194,8 @@ def _lacks_row_ids(action: Action) -> TypeGuard[AddFile | RemoveFile]:
 
 def _tags(ours: ProposedCommit, latest: LatestState, *, tracks_rows: bool) -> dict[str, str]:
     tags = dict(ours.tags)
+    if ours.metadata is not None and latest.metadata is not None and moved_marks(latest.metadata, ours.metadata):
+        tags[ONLY_MARKS_TAG] = "true"
     if latest.winners:
         tags[LANDED_AFTER_TAG] = version_ranges(winner.version for winner in latest.winners)
     if tracks_rows and (ROWS_KEPT_TAG not in tags or not _tracked_when_read(latest)):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-from anabranch.errors.commits import ConcurrentWriteException, ConflictReason
+from anabranch.errors.commits import (
+    ConcurrentWriteException,
+    ConflictReason,
+    DeltaConcurrentModificationException,
+)
 from anabranch.progress.progress_events import note
 from anabranch.transactions.commit.commit_context import CommitContext
 from anabranch.transactions.commit.commit_draft import CommitDraft, draft_commit
 from anabranch.transactions.commit.commit_message import commit_message
 from anabranch.transactions.commit.commit_outcome import CommitOutcome, put_until_resolved
 from anabranch.transactions.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
+from anabranch.transactions.commit.number_reservation import reservation
 from anabranch.transactions.commit.vacuumed_files import check_files_exist
 from anabranch.transactions.conflicts.conflict_advice import with_advice, with_advice_on_transaction
 from anabranch.transactions.conflicts.conflict_checks import conflicting_statement, drop_redundant_actions, rebase
@@ -19,6 +24,7 @@ from anabranch.transactions.conflicts.conflict_context import Conflict, Conflict
 from anabranch.transactions.conflicts.latest_state import LatestState
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.proposed_commit import Bin, ProposedCommit
+from anabranch.transactions.reserved_numbers import ExecuteAgainError, ReservedNumbers
 
 LOGGER = logging.getLogger("anabranch.commit")
 
@@ -36,6 +42,8 @@ class Committed:
     """Bins that winners made impossible. Another commit may rewrite them on the new version."""
     interrupt: KeyboardInterrupt | None = None
     """An interrupt by the user during the commit, which the caller raises after it."""
+    execute_again: ExecuteAgainError | None = None
+    """For a commit that only reserves numbers for the proposal: the error that the caller raises after it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +59,8 @@ def commit_with_retries(
     """Add `proposal`, which was made from `read`, to the log.
 
     Raises the exceptions of `errors.commits`, `UnsupportedFeatureError`, `CorruptCommitError` and `StorageError`.
-    After any of them except `CommitFateUnknownError` nothing of the proposal is in the log.
+    After any of them except `CommitFateUnknownError` nothing of the proposal is in the log. With `execute_again` of the
+    result nothing of it is there either: it has lost, and numbers are reserved for another execution.
     """
     with context.queue.turn() as has_waited:
         return commit_in_turn(proposal, read=read, context=context, has_waited=has_waited)
@@ -66,13 +75,14 @@ def commit_in_turn(
     latest, ours = read, drop_redundant_actions(proposal, read)
     begun_ms = context.clock.elapsed_ms()
     no_matches = set[tuple[object, ...]]()
+    lost: DeltaConcurrentModificationException | None = None
     for attempt in range(1, context.bounds.attempts_max + 1):
         if winners:
             latest = latest.after(winners)
             note(
                 f"{latest.winners[-1].operation} landed version {latest.version} first; this commit is rebased over it"
             )
-            ours = _rebased(proposal, read, latest, context, no_matches)
+            ours, lost = _rebased(proposal, read, latest, context, no_matches)
             if proposal.bins and not ours.bins:
                 return NothingToCommit(dropped=proposal.bins)
             check_files_exist(ours, latest, context.store)
@@ -90,6 +100,7 @@ def commit_in_turn(
                 attempts=attempt,
                 dropped=tuple(proposed for proposed in proposal.bins if proposed not in ours.bins),
                 interrupt=interrupt or outcome.interrupt,
+                execute_again=None if lost is None else _execute_again(ours, draft, lost),
             )
         _raise_interrupt(outcome, draft)
         context.wait_after_lost_attempt(attempt)
@@ -103,8 +114,11 @@ def _rebased(
     latest: LatestState,
     context: CommitContext,
     no_matches: set[tuple[object, ...]],
-) -> ProposedCommit:
-    """The original proposal, rebased over all winners at once. Raises the conflict, where there is one."""
+) -> tuple[ProposedCommit, DeltaConcurrentModificationException | None]:
+    """The original proposal, rebased over all winners at once. Raises the conflict, where there is one.
+
+    If reserved numbers can resolve the conflict, it returns the commit that reserves them, and the conflict.
+    """
     deadline_ms = context.clock.now_ms() + context.bounds.checks_ms_max
     conflict_context = ConflictContext(
         ours=proposal,
@@ -121,8 +135,18 @@ def _rebased(
         outcome = with_advice(outcome, conflict_context)
         if proposal.statements:
             outcome = with_advice_on_transaction(outcome, conflicting_statement(conflict_context))
-        raise outcome.as_error(table=latest.table, read_version=read.version, describe_rows=proposal.describe_rows)
-    return outcome
+        error = outcome.as_error(table=latest.table, read_version=read.version, describe_rows=proposal.describe_rows)
+        reserving = reservation(outcome, conflict_context)
+        if reserving is None:
+            raise error
+        return reserving, error
+    return outcome, None
+
+
+def _execute_again(
+    ours: ProposedCommit, draft: CommitDraft, lost: DeltaConcurrentModificationException
+) -> ExecuteAgainError:
+    return ExecuteAgainError(ReservedNumbers(version=draft.version, ranges=ours.reserves), lost)
 
 
 def _winners_since(read: LatestState, context: CommitContext) -> list[Winner]:

@@ -52,6 +52,9 @@ def rebase(context: ConflictContext) -> ProposedCommit | Conflict:
     rebased = conflict if conflict is not None else rebase_data(context)
     if isinstance(rebased, Conflict):
         return rebased
+    taken = identity_columns(context)
+    if taken is not None:
+        return taken
     merged = _with_our_marks(context) or _metadata_of_both(context)
     if new_columns_to_precede(context) is not None:
         rebased = before_new_columns(rebased, context.winners)
@@ -105,7 +108,6 @@ def description_conflict(context: ConflictContext) -> Conflict | None:
         or table_replaced(context)
         or protocol_changed(context)
         or metadata_changed(context)
-        or identity_columns(context)
         or metadata_domains(context)
         or domains_read(context)
         or application_ids(context)
@@ -226,11 +228,18 @@ def _with_our_marks(context: ConflictContext) -> Metadata | None:
 
 
 def identity_columns(context: ConflictContext) -> Conflict | None:
-    """The conflict of two commits that have generated values of one identity column: they are the same values."""
-    before, after, ours = context.read.metadata, context.latest.metadata, context.ours
-    if before is None or after is None or ours.metadata is None or not ours.changes_data:
+    """The conflict of two commits that have generated values of one identity column: they may be the same values.
+
+    It is the last check: a conflict that has this reason has no other, so that numbers of its own mend it.
+    """
+    before, ours = context.read.metadata, context.ours
+    if before is None or not ours.changes_data:
         return None
-    columns = changed_marks(before, after) & changed_marks(before, ours.metadata)
+    columns = context.numbers_not_covered
+    if ours.metadata is not None and (moved := changed_marks(before, ours.metadata)):
+        # A mark that one winner moves and another one takes back counts as well.
+        described = [winner.metadata for winner in context.winners if winner.metadata is not None]
+        columns |= moved & set[str]().union(*(changed_marks(before, after) for after in described))
     if not columns:
         return None
     return Conflict(
@@ -238,7 +247,7 @@ def identity_columns(context: ConflictContext) -> Conflict | None:
         winner=_last(context, lambda winner: winner.metadata is not None),
         reason=ConflictReason.IDENTITY_COLUMNS,
         where=f"identity column {', '.join(sorted(columns))}",
-        advice="Both have generated the same values of the column, so such writers must take turns. " + RUN_AGAIN,
+        advice="Both have generated the same values of the column. " + RUN_AGAIN,
     )
 
 

@@ -13,7 +13,7 @@ from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import to_physical
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.latest_state import LatestState
-from anabranch.transactions.conflicts.metadata_compatibility import moved_marks
+from anabranch.transactions.conflicts.metadata_compatibility import mark_covers, moved_marks
 from anabranch.transactions.conflicts.rebase_report import row_texts, values_of_rows
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.proposed_commit import ProposedCommit
@@ -57,6 +57,25 @@ class ConflictContext:
         before, ours = self.read.metadata, self.ours
         edits = ours.edited_properties is not None and ours.protocol is None and ours.changes_data
         return {} if before is None or ours.metadata is None or not edits else moved_marks(before, ours.metadata)
+
+    @property
+    def numbers_not_covered(self) -> set[str]:
+        """The identity columns whose mark was not behind the numbers of ours in each version since they were reserved.
+
+        No writer of statements does that. But where the column was gone meanwhile, as between DROP COLUMN and RESTORE,
+        or its mark went back, another commit may have generated the same numbers.
+        """
+        reserved = self.ours.reserved
+        if reserved is None:
+            return set()
+        used = {name: numbers for name, numbers in self.ours.generated.items() if reserved.hold(name, numbers)}
+        return {
+            name
+            for winner in self.winners
+            if winner.version >= reserved.version and winner.metadata is not None
+            for name, numbers in used.items()
+            if not mark_covers(winner.metadata, name, numbers.last)
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

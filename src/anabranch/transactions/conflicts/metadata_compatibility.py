@@ -207,6 +207,15 @@ def changed_marks(before: Metadata, after: Metadata) -> set[str]:
     return {name for name in old.keys() & new.keys() if _mark(old[name]) != _mark(new[name])}
 
 
+def mark_covers(metadata: Metadata, name: str, number: int) -> bool:
+    """Whether the mark of an identity column is at this number or behind it, so that nobody generates the number."""
+    field = _identity_fields(metadata.schema_string).get(name)
+    mark = None if field is None else _mark(field)
+    if field is None or mark is None:
+        return False
+    return mark == number or _is_after(mark, number, step=field["metadata"][IDENTITY_STEP])
+
+
 def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
     """The metadata with these marks."""
     schema = msgspec.json.decode(metadata.schema_string)
