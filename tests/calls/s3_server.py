@@ -28,6 +28,7 @@ from storage.services import BUCKET, s3_store
 WRITES = frozenset({"PUT", "DELETE", "POST"})
 ALL = frozenset({*WRITES, "GET", "HEAD", "LIST"})
 TIMEOUT_SECONDS = 0.5
+"""So long a client waits for a reply where none comes in time, and else longer: this machine may be busy."""
 FAULTS = (
     Fault(name="the process is killed", calls=ALL, kills=True, stays=True, error="drop"),
     Fault(name="the process is killed after it", calls=WRITES, kills=True, stays=True, error="drop", has_effect=True),
@@ -61,6 +62,11 @@ class FailingServer:
         """The next operation fails at the request with this number."""
         self.names: list[str] = []
         self._number, self._fault, self._has_failed = number, fault, False
+
+    @property
+    def keeps_waiting(self) -> bool:
+        """Whether a request of the operation gets no reply in time."""
+        return self._fault is not None and self._fault.error == "wait"
 
     @contextlib.contextmanager
     def counted(self, *, active: bool = True) -> Iterator[None]:
@@ -145,7 +151,9 @@ def _lie(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImpatientOptions(ObjectStoreOptions):
-    """A client that tries twice, at once, and does not wait long for replies."""
+    """A client that tries twice, at once."""
+
+    timeout_seconds: float
 
     def connect(self, *, retries_max: int | None = None) -> obstore.store.ObjectStore:
         quick = datetime.timedelta(milliseconds=1)
@@ -154,7 +162,7 @@ class ImpatientOptions(ObjectStoreOptions):
         def connected(bucket: str, **options: Any) -> Any:
             backoff = {"init_backoff": quick, "max_backoff": quick, "base": 2}
             retry = {"max_retries": 1 if retries_max is None else retries_max, "backoff": backoff}
-            client = {**options["client_options"], "timeout": f"{TIMEOUT_SECONDS}s"}
+            client = {**options["client_options"], "timeout": f"{self.timeout_seconds}s"}
             return original(bucket, **{**options, "retry_config": retry, "client_options": client})
 
         with mock.patch.object(obstore.store, "S3Store", connected):
@@ -190,7 +198,9 @@ class S3Server:
     def store(self) -> LogStore:
         ordered: Any = self.store_of_others()
         fields = {f.name: getattr(ordered._options, f.name) for f in dataclasses.fields(ordered._options)}
-        return ObjectStore(ordered.root, prefix=ordered._prefix, options=ImpatientOptions(**fields))
+        timeout_seconds = TIMEOUT_SECONDS if self.calls.keeps_waiting else 60
+        options = ImpatientOptions(timeout_seconds=timeout_seconds, **fields)
+        return ObjectStore(ordered.root, prefix=ordered._prefix, options=options)
 
     def store_of_others(self) -> LogStore:
         """The store as users have it."""

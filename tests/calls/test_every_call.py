@@ -128,6 +128,6 @@ def test_the_judges_find_bugs_that_are_put_in(complaint: str, tmp_path: Path) ->
 
 
 def _of_names(fault: Fault) -> Fault:
-    """The fault at the calls that give files their names alone, which are few."""
-    names = frozenset({"link", "replace"})
+    """The fault at the calls that give commits their names and make names durable alone, which are few."""
+    names = frozenset({"link", "fsync"})
     return dataclasses.replace(fault, calls=fault.calls & names)
