@@ -127,14 +127,14 @@ class DeltaLog:
         if isinstance(committed, NothingToCommit):
             return None
         version = self._committed(committed, is_shared=not writes)
+        landed = "was already committed" if committed.execute_again is None else "only reserves numbers for it"
         try:
             self._check_is_stored(committed, version, context)
         except KeyboardInterrupt as interrupt:
-            interrupt.add_note(f"anabranch: version {version.version} of {self.root} was already committed.")
+            interrupt.add_note(f"anabranch: version {version.version} of {self.root} {landed}.")
             raise
         if self._landed is not None:
             self._landed(version.version)
-        landed = "was already committed" if committed.execute_again is None else "only reserves numbers for it"
         if committed.interrupt is not None:
             committed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} {landed}.")
             raise committed.interrupt
