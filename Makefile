@@ -49,7 +49,7 @@ in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reord
 export PYTHONUNBUFFERED = 1
 export EXAMPLES STATEMENTS ENGINES SEED
 
-.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove storm soak soak-leaks soak-streams soak-batches soak-serve judge fuzz test-faults test-next test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-services test-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove storm soak soak-leaks soak-streams soak-batches soak-serve judge fuzz test-faults test-next test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-services test-statements record-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -179,6 +179,9 @@ test-services: $(VENV)/.ready java ## Tables on Azure Storage and on HDFS: Azuri
 
 test-statements: $(VENV)/.ready java ## Statements beside the delta-spark jar: the same rows, the same errors
 	@JAR_TESTS=tests/differential scripts/test_jar.sh $(PYTEST_ARGS)
+
+record-statements: $(VENV)/.ready java ## Answers of the delta-spark jar, which make test compares with: make record-statements SUBJECTS=rows
+	@scripts/record_statements.sh $(SUBJECTS)
 
 test-examples: $(VENV)/.ready java ## delta-spark's example programs, unchanged; EXAMPLES names a clone of delta-io/delta
 	@PYTHON=$(BIN)/python scripts/test_examples.sh $(PYTEST_ARGS)

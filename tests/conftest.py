@@ -68,17 +68,22 @@ OF_ONE_PORT = (
 )
 """Files with tests that hold `connect_port`: in one process, for in two they would wait for one another."""
 
+OF_PROGRAMS = "tests/differential/test_beside_recorded_answers.py"
+"""A test of it is named by the file of programs, too: `…[rows: DELETE]`."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`--dist loadfile`, with the files of one port as one."""
+    """`--dist loadfile`, with the files of one port as one, and each file of programs alone."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::", maxsplit=1)[0]
+            file, _, test = nodeid.partition("::")
+            if file == OF_PROGRAMS:
+                return test.partition(":")[0]
             return "connect_port" if file in OF_ONE_PORT else file
 
     return ByFile(config, log)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from differential.programs import Program
+
 REASONS = {
     "SPARKS": "Spark's own analyzer answers here; the jar has a check and a condition of its own",
     "UNNAMED": "the jar's condition is of DESCRIBE HISTORY alone; here all statements say the same of what is no Delta table",
     "ONE_WORD": "the jar has a condition for each statement; here all say the same of what is no Delta table",
     "OWN": "ours tells the same refusal by another of Delta's conditions, which names the table, the column and the way out",
+    "NO_SUGGESTION": "the jar's kind of DATATYPE_MISMATCH suggests a function that casts; ours names the column and both types",
     "JAR_FAILS": "the jar fails here, or breaks the table; ours does what the statement says, or refuses it before",
     "JARS_PARSER": "the jar's parser does not take the parameters of statements, from Spark 4.2 on",
     "NO_SUCH_TABLE": "ours says DELTA_MISSING_DELTA_TABLE of what is not there, too, as `DeltaTable.forName` does; the SQLSTATE is the same",
@@ -22,21 +25,42 @@ REASONS = {
 }
 
 
-def _known() -> dict[tuple[str, str], str]:
-    found: dict[tuple[str, str], str] = {}
+Known = dict[tuple[str, str], str]
+"""Reasons by program, as `str` of it has it, and step."""
+
+
+def known_of(program: Program) -> set[str]:
+    """The steps of a program that are known to differ, with the Spark that the jar runs on."""
+    return {step for title, step in KNOWN if title == str(program)}
+
+
+def known_with(spark: str, program: Program) -> set[str]:
+    """The same with another Spark, such as `4.3.0`."""
+    file = _FOLDER / f"known_differences_{spark[:3]}.txt"
+    differs, agrees = _read(file) if file.exists() else ({}, {})
+    of_program = [{step for title, step in listed if title == str(program)} for listed in (KNOWN, differs, agrees)]
+    return (of_program[0] | of_program[1]) - of_program[2]
+
+
+def _read(file: Path) -> tuple[Known, Known]:
+    """What differs, and under `!!` what does not."""
+    found: tuple[Known, Known] = ({}, {})
     program = reason = ""
-    for line in Path(__file__).with_suffix(".txt").read_text().splitlines():
+    agrees = False
+    for line in file.read_text().splitlines():
         if line.startswith("# "):
             program, reason = line.removeprefix("# "), ""
-        elif line.startswith("! "):
-            told = line.removeprefix("! ")
+        elif line.startswith(("! ", "!! ")):
+            agrees = line.startswith("!! ")
+            told = line.removeprefix("!! ").removeprefix("! ")
             reason = REASONS.get(told, told)
         elif line.strip():
             assert reason, f"{program}: {line} has no reason"
-            assert (program, line) not in found, f"{program}: {line} stands there twice"
-            found[program, line] = reason
+            assert (program, line) not in found[agrees], f"{program}: {line} stands there twice"
+            found[agrees][program, line] = reason
     return found
 
 
-KNOWN = _known()
-"""By program, as `str` of it has it, and step."""
+_FOLDER = Path(__file__).parent
+KNOWN, _ = _read(_FOLDER / "known_differences.txt")
+"""With the Spark that the jar runs on."""

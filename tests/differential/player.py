@@ -38,7 +38,11 @@ _ALIKE = {
     # What new tables have by default differs by release of delta-spark.
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
     "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+    # So many files as there are statements, whatever cores Spark has.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
 }
+"""Settings of the session of each program."""
 _VOLATILE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|part-\d{5}|#\d+L?")
 
 
@@ -48,13 +52,11 @@ def session(side: str, folder: Path) -> SparkSession:
     settings = {
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
-        **_ALIKE,
     }
     if side == "jar":
         settings |= {"spark.jars": os.environ[JARS], **_BY_JAR}
@@ -82,19 +84,27 @@ def delta_table(side: str) -> Any:
 def play(spark: SparkSession, side: str, folder: Path, program: dict[str, Any]) -> list[dict[str, Any]]:
     """What the steps gave, and last what the tables of the program hold then."""
     own = spark.newSession()
-    schema = f"d{program['number']}"
+    for key, value in _ALIKE.items():
+        own.conf.set(key, value)
+    schema = f"program{program['number']}"
     place = folder / schema
     place.mkdir()
+    names = {
+        str(place): "{path}",
+        str(folder): "{side}",
+        str(own.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"): "{warehouse}",
+        schema: "{schema}",
+    }
     own.sql(f"CREATE SCHEMA {schema}")
     own.sql(f"USE {schema}")
     known = _names(own, side, place)
     answers = []
     for step in program["steps"]:
         text = step.replace("{path}", str(place)).replace("{schema}", schema)
-        answers.append(_normal(_step(own, text, known), place, schema))
+        answers.append(_normal(_step(own, text, known), names))
     for table in sorted(_tables(own)):
         for text in (f"SELECT * FROM {table}", f"{PYTHON}history('{table}')"):
-            answer = _normal(_step(own, text, known), place, schema)
+            answer = _normal(_step(own, text, known), names)
             answers.append({"step": f"at the end: {text}", **answer})
     own.sql(f"DROP SCHEMA {schema} CASCADE")
     shutil.rmtree(place, ignore_errors=True)
@@ -215,11 +225,13 @@ def _plain(value: Any) -> Any:
     return repr(value)
 
 
-def _normal(answer: dict[str, Any], place: Path, schema: str) -> dict[str, Any]:
-    """The text without what differs between two runs of one program. The folder of the side is `{side}`."""
-    text = json.dumps(answer).replace(str(place), "{path}").replace(str(place.parent), "{side}")
-    found: dict[str, Any] = json.loads(_VOLATILE.sub("_", text.replace(schema, "{schema}")))
-    return found
+def _normal(answer: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """The text without what differs between two runs of one program: folders have the names given, the longest first."""
+    text = json.dumps(answer)
+    for found in sorted(names, key=len, reverse=True):
+        text = text.replace(found, names[found])
+    normal: dict[str, Any] = json.loads(_VOLATILE.sub("_", text))
+    return normal
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class Side:
             cwd=folder,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*paths, *sys.path]))},
         )
-        self._answer()
+        self.spark_version: str = self._answer()["ready"]
 
     def begin(self, program: Program) -> None:
         """Hand the program over; `end` waits for it."""
@@ -86,6 +87,14 @@ def differences(program: Program, jar: Answers, ours: Answers) -> list[Differenc
         for step, theirs, found in pairs
         if not _alike(theirs, found)
     ]
+
+
+def surprises(program: Program, jar: Answers, ours: Answers, known: Collection[str]) -> str:
+    """What differs and is not known, and what is known and differs no longer; empty if there is nothing."""
+    found = differences(program, jar, ours)
+    unlisted = [str(difference) for difference in found if difference.step not in known]
+    gone = [f"no longer differs: {step}" for step in sorted(set(known) - {difference.step for difference in found})]
+    return "\n".join(("", *unlisted, *gone)) if unlisted or gone else ""
 
 
 def _alike(jar: dict[str, Any], ours: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 from differential.player import PYTHON
-from differential.programs import Program
+from differential.programs import Program, programs
 
 _ROWS = "SELECT * FROM VALUES (2, 'two', 20), (3, 'three', 30), (7, 'seven', 70), (8, NULL, NULL) AS x(k, v, n)"
 _TARGET_ROWS = "SELECT * FROM VALUES (1, 'one', 1), (2, 'b', 2), (3, 'c', 3), (4, NULL, 4) AS x(k, v, n)"
@@ -137,6 +137,12 @@ STATEMENTS = (
     ">>> DeltaTable.forName(spark, 't').alias('t').merge(spark.sql(\"{cte}SELECT * FROM {s} AS s\").alias('s'), 't.k = s.k')"
     ".whenMatchedUpdate(set={'v': 's.v'}).whenNotMatchedInsertAll().whenNotMatchedBySourceDelete('t.k = 1').execute()",
 )
+
+
+def all_programs() -> tuple[Program, ...]:
+    """Those of the files, then those of sources."""
+    written = programs()
+    return (*written, *source_programs(len(written)))
 
 
 def source_programs(first: int) -> tuple[Program, ...]:

@@ -14,16 +14,16 @@ from collections.abc import Iterator
 import pytest
 
 from anabranch import errors
-from differential.known_differences import KNOWN
+from differential.known_differences import KNOWN, known_of
 from differential.player import JARS
-from differential.programs import Program, programs
-from differential.sides import Side, differences
-from differential.sources import source_programs
+from differential.programs import Program
+from differential.sides import Side, surprises
+from differential.sources import all_programs
 
 DELTA_PACKAGE = "ANABRANCH_DELTA_PACKAGE"
 """Where Python finds delta-spark's package `delta`; `scripts/test_jar.sh` sets it."""
 
-PROGRAMS = (*programs(), *source_programs(len(programs())))
+PROGRAMS = all_programs()
 
 pytestmark = [
     pytest.mark.jar,
@@ -50,12 +50,9 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
 def test_a_program_gives_what_it_gives_with_the_jar(sides: tuple[Side, Side], program: Program) -> None:
     for side in sides:
         side.begin(program)
-    found = differences(program, *(side.end() for side in sides))
-    known = {step: reason for (title, step), reason in KNOWN.items() if title == str(program)}
-    unlisted = [str(difference) for difference in found if difference.step not in known]
-    assert unlisted == [], "\n" + "\n".join(unlisted)
-    gone = sorted(set(known) - {difference.step for difference in found})
-    assert gone == [], "no longer differs: take it out of known_differences.py"
+    jar, ours = (side.end() for side in sides)
+    found = surprises(program, jar, ours, known_of(program))
+    assert not found, found
 
 
 def test_known_differences_are_of_steps_that_there_are() -> None:

@@ -37,17 +37,3 @@ def test_statements_on_a_delta_table(delta: SparkSession, path: str) -> None:
 def test_a_mistake_is_reported_before_that_it_is_not_supported(delta: SparkSession, path: str) -> None:
     with pytest.raises(SqlSyntaxError, match="HOURS"):
         delta.sql(f"VACUUM delta.`{path}` RETAIN 5")
-
-
-def test_statements_on_other_tables_run(delta: SparkSession, path: str) -> None:
-    delta.sql(f"CREATE TABLE plain_parquet (id INT) USING parquet LOCATION '{path}'")
-    try:
-        delta.sql("INSERT INTO plain_parquet VALUES (1)")
-        delta.sql("WITH q AS (SELECT 2 AS id) INSERT INTO plain_parquet SELECT * FROM q")
-        delta.sql("ALTER TABLE plain_parquet SET TBLPROPERTIES ('a' = 'b')")
-        delta.sql("COMMENT ON TABLE plain_parquet IS 'mine'")
-        assert sorted(delta.sql("SELECT * FROM plain_parquet").collect()) == [(1,), (2,)]
-        assert delta.sql("SHOW TBLPROPERTIES plain_parquet ('a')").first().value == "b"
-        assert delta.sql("DESCRIBE plain_parquet").first().col_name == "id"
-    finally:
-        delta.sql("DROP TABLE plain_parquet")

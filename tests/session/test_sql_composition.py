@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyspark
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from anabranch.tables import DeltaTable
@@ -126,13 +125,3 @@ def test_scripts_may_read(delta: SparkSession, table: str) -> None:
     delta.conf.set("spark.sql.scripting.enabled", "true")
     script = f"BEGIN DECLARE n BIGINT; SET n = (SELECT max(id) FROM {table}); SELECT n + 1 AS m; END"
     assert delta.sql(script).first() == (5,)
-
-
-def test_one_statement_at_a_time(delta: SparkSession, table: str, path: str) -> None:
-    for text in (f"DELETE FROM {table}; DELETE FROM {table}", f"SELECT * FROM {table}; DELETE FROM {table}"):
-        with pytest.raises(PySparkException):
-            delta.sql(text)
-    assert version(delta, path) == 0
-    assert delta.sql(
-        f"-- a ; comment\n/* and /* nested */ ; */ DELETE FROM {table} WHERE id = 1 -- end\n;"
-    ).first() == (1,)

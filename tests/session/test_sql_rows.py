@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.errors.arguments import AssignmentError, SqlSyntaxError
-from anabranch.errors.base import DeltaError
+from anabranch.errors.arguments import AssignmentError
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
@@ -84,33 +83,6 @@ def test_conditions_with_subqueries_over_delta_tables(delta: SparkSession, table
     deleted = delta.sql(f"DELETE FROM {table} WHERE id > (SELECT min(id) FROM {table} VERSION AS OF 0) + :n", {"n": 0})
     assert deleted.first() == (2,)
     assert {view.name for view in delta.catalog.listTables()} == before
-
-
-def test_a_table_is_called_by_its_name(delta: SparkSession, name: str) -> None:
-    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT id, id AS n FROM range(3)")
-    assert delta.sql(f"UPDATE {name} SET {name}.n = {name}.id + 5 WHERE {name}.id = 1").first() == (1,)
-    assert delta.sql(f"DELETE FROM {name} WHERE {name}.n = 6").first() == (1,)
-    assert rows(delta, name) == [(0, 0), (2, 2)]
-
-
-def test_mistakes_change_nothing(delta: SparkSession, table: str) -> None:
-    with pytest.raises((SqlSyntaxError, ParseException), match=r"WHERE|HAVING"):
-        delta.sql(f"DELETE FROM {table} t HAVING id = 1")
-    with pytest.raises(AnalysisException):
-        delta.sql(f"DELETE FROM {table} WHERE nope = 1")
-    with pytest.raises(AnalysisException):
-        delta.sql(f"UPDATE {table} SET n = id ++")
-    with pytest.raises(PySparkException, match=r"WITH|TRUNCATE"):
-        delta.sql(f"WITH q AS (SELECT 1) TRUNCATE TABLE {table}")
-    assert last(delta, table).version == 0
-
-
-def test_rows_of_other_tables_are_sparks(delta: SparkSession) -> None:
-    delta.range(1).createOrReplaceTempView("a_plain_view")
-    for text in ("UPDATE a_plain_view SET id = 1", "TRUNCATE TABLE a_plain_view"):
-        with pytest.raises(PySparkException) as refused:
-            delta.sql(text)
-        assert not isinstance(refused.value, DeltaError)
 
 
 @statement("MERGE INTO t USING source ON condition WHEN MATCHED … WHEN NOT MATCHED … WHEN NOT MATCHED BY SOURCE …")

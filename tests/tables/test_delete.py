@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import InvalidArgumentError
-from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.log import DeletionVectorError
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table
@@ -66,35 +65,6 @@ def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
     )
 
 
-def test_nothing_to_delete_commits_nothing(delta: SparkSession, path: str) -> None:
-    table = make_table(delta, path, delta.range(3))
-    table.delete("id > 100")
-    table.delete("id IS NULL")
-    table.delete("false")
-    assert table.history().count() == 1
-
-
-def test_all_rows(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make_table(delta, path, delta.range(0, 6, 1, 2), enableDeletionVectors=vectors)
-    table.delete("id < 2")
-    table.delete()
-    assert ids(table) == []
-    assert metrics(table)["numDeletedRows"] == "4"
-    assert table.detail().collect()[0].numFiles == 0
-    table.delete()
-    assert table.history().count() == 3
-
-
-def test_partitions_go_without_a_look_at_their_rows(delta: SparkSession, path: str, vectors: str) -> None:
-    frame = delta.range(12).withColumn("part", F.col("id") % 3)
-    table = make_table(delta, path, frame, by=("part",), enableDeletionVectors=vectors)
-    table.delete("part = 1")
-    assert ids(table) == [0, 2, 3, 5, 6, 8, 9, 11]
-    assert metrics(table)["numDeletedRows"] == "4"
-    table.delete("part = 2 AND id > 5")
-    assert ids(table) == [0, 2, 3, 5, 6, 9]
-
-
 def test_nested_columns_and_odd_names(delta: SparkSession, path: str, vectors: str) -> None:
     """Covers race 31's conditions: struct, array and map columns."""
     frame = delta.range(6).select(
@@ -111,16 +81,6 @@ def test_nested_columns_and_odd_names(delta: SparkSession, path: str, vectors: s
     table.delete("`a.b` = 4")
     assert ids(table) == [0, 5]
     assert table.toDF().where("s.b = 'a'").count() == 2
-
-
-def test_nulls_stay(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make_table(
-        delta, path, delta.sql("SELECT * FROM VALUES (1), (2), (NULL) AS t(id)"), enableDeletionVectors=vectors
-    )
-    table.delete("id <> 1")
-    assert {row.id for row in table.toDF().collect()} == {1, None}
-    table.delete("id IS NULL")
-    assert ids(table) == [1]
 
 
 def test_subqueries(delta: SparkSession, path: str, vectors: str) -> None:
@@ -163,22 +123,6 @@ def test_what_makes_no_sense_is_refused(delta: SparkSession, path: str) -> None:
     with pytest.raises(InvalidArgumentError, match="conflictRetries"):
         table.delete("id = 1", conflictRetries=-1)
     assert table.history().count() == 1
-
-
-def test_append_only_tables_are_left_alone(delta: SparkSession, path: str) -> None:
-    table = make_table(delta, path, delta.range(3), appendOnly="true")
-    with pytest.raises(AppendOnlyTableError):
-        table.delete("id = 1")
-    assert ids(table) == [0, 1, 2]
-
-
-def test_files_without_statistics(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make_table(
-        delta, path, delta.range(0, 10, 1, 1), dataSkippingNumIndexedCols="0", enableDeletionVectors=vectors
-    )
-    table.delete("id = 3")
-    table.delete("id >= 5")
-    assert ids(table) == [0, 1, 2, 4]
 
 
 def test_a_damaged_vector_is_an_error(delta: SparkSession, path: str) -> None:

@@ -18,12 +18,8 @@ from anabranch.commands.merge.merge_command import prepare_merge
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
 from anabranch.errors.dml import (
     AmbiguousMergeError,
-    MergeWithoutClauseError,
     NonDeterministicConditionError,
     SubqueryInConditionError,
-    UnreachableMatchedClauseError,
-    UnreachableNotMatchedBySourceClauseError,
-    UnreachableNotMatchedClauseError,
 )
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
 from session_kinds import table_ref
@@ -85,18 +81,6 @@ def test_upsert(letters: DeltaTable, source: DataFrame) -> None:
     assert rows(letters) == [("a", -1), ("b", 0), ("c", 3), ("d", 4), ("e", -5), ("f", -6)]
 
 
-def test_columns_in_the_place_of_text(letters: DeltaTable, source: DataFrame) -> None:
-    """Also columns that were taken from the source's frame."""
-    letters.merge(source, F.col("key") == source["k"]).whenMatchedUpdate(
-        F.expr("k = 'a'"), {"value": source["v"] * 10 + F.col("value")}
-    ).whenMatchedDelete(source["k"] == "b").whenNotMatchedInsert(
-        F.col("v") == -5, {"key": source["k"], "value": F.col("v")}
-    ).whenNotMatchedBySourceUpdate(F.col("key") == "c", {"value": F.col("value") + 1}).whenNotMatchedBySourceDelete(
-        F.expr("key = 'd'")
-    ).execute()
-    assert rows(letters) == [("a", -9), ("c", 4), ("e", -5)]
-
-
 def test_names_mean_what_their_clause_sees(letters: DeltaTable, source: DataFrame) -> None:
     """Both frames have the same names: an insert sees the source's alone, a clause by source the table's alone."""
     same = source.toDF("key", "value").alias("s")
@@ -112,24 +96,6 @@ def test_names_mean_what_their_clause_sees(letters: DeltaTable, source: DataFram
         letters.alias("t").merge(same, "t.key = s.key").whenNotMatchedBySourceDelete("s.value > 1").execute()
     with pytest.raises(AnalysisException, match="UNRESOLVED"):
         letters.alias("t").merge(same, "t.key = s.key").whenNotMatchedInsertAll("t.value > 1").execute()
-
-
-def test_the_first_clause_that_applies_counts(letters: DeltaTable, source: DataFrame) -> None:
-    letters.merge(source, "key = k").whenMatchedUpdate("key = 'a'", {"value": "5"}).whenMatchedUpdate(
-        "key = 'a'", {"value": "0"}
-    ).whenMatchedDelete("key IN ('a', 'b')").whenNotMatchedInsert(
-        "k = 'e'", {"key": "k", "value": "7"}
-    ).whenNotMatchedInsert("k >= 'e'", {"key": "k"}).whenNotMatchedBySourceDelete(
-        "key = 'c'"
-    ).whenNotMatchedBySourceUpdate(set={"value": "6"}).execute()
-    assert rows(letters) == [("a", 5), ("d", 6), ("e", 7), ("f", None)]
-
-
-def test_a_condition_that_is_null_is_not_true(letters: DeltaTable, source: DataFrame) -> None:
-    merging = letters.merge(source, "key = k").whenMatchedDelete("CAST(NULL AS BOOLEAN)")
-    merging.whenNotMatchedInsert("v > NULL", {"key": "k"}).whenNotMatchedBySourceDelete("value > NULL").execute()
-    assert rows(letters) == LETTERS
-    assert last(letters).version == 0
 
 
 def test_a_row_that_two_source_rows_would_change(delta: SparkSession, letters: DeltaTable) -> None:
@@ -149,29 +115,6 @@ def test_a_row_that_two_source_rows_would_change(delta: SparkSession, letters: D
     assert rows(letters) == [("a", 1), ("b", 2)]
 
 
-def test_null_keys_match_only_where_null_is_equal(delta: SparkSession, path: str) -> None:
-    table = table_of(delta, path, [(1, "x"), (None, "n"), (1, "y")], "k int, v string")
-    changes = delta.createDataFrame([(None, "new"), (1, "one")], "k int, v string").alias("s")
-    table.alias("t").merge(changes, "t.k = s.k").whenMatchedUpdate(set={"v": "concat(t.v, s.v)"}).execute()
-    assert rows(table) == [(1, "xone"), (1, "yone"), (None, "n")]
-    table.alias("t").merge(changes, "t.k <=> s.k").whenMatchedUpdateAll().execute()
-    assert rows(table) == [(1, "one"), (1, "one"), (None, "new")]
-    table.alias("t").merge(changes, "t.k = s.k").whenNotMatchedInsertAll().execute()
-    assert rows(table) == [(1, "one"), (1, "one"), (None, "new"), (None, "new")]
-
-
-def test_an_empty_source_and_an_empty_table(delta: SparkSession, letters: DeltaTable, source: DataFrame) -> None:
-    merging = letters.merge(source.where("v > 100"), "key = k").whenMatchedDelete()
-    merging.whenNotMatchedInsert(values={"key": "k"}).execute()
-    assert last(letters).version == 0
-    letters.merge(source.where("v > 100"), "key = k").whenNotMatchedBySourceDelete("value > 1").execute()
-    assert rows(letters) == [("a", 1)]
-    letters.delete()
-    merging = letters.merge(source, "key = k").whenMatchedDelete().whenNotMatchedBySourceDelete()
-    merging.whenNotMatchedInsert("v < 0", {"key": "k", "value": "v"}).execute()
-    assert rows(letters) == [("a", -1), ("e", -5), ("f", -6)]
-
-
 def test_conditions_of_every_shape(delta: SparkSession, letters: DeltaTable, source: DataFrame) -> None:
     """No key at all, a range, and none that is ever true."""
     letters.merge(source, "value > v + 5 AND k < 'e'").whenMatchedUpdate(set={"value": "v"}).execute()
@@ -181,12 +124,6 @@ def test_conditions_of_every_shape(delta: SparkSession, letters: DeltaTable, sou
     letters.merge(source, "false").whenNotMatchedInsert(values={"key": "upper(k)", "value": "v"}).execute()
     assert [row for row in rows(letters) if row[0] < "a"] == [("A", -1), ("B", 0), ("E", -5), ("F", -6)]
     assert last(letters).isBlindAppend is False
-
-
-def test_an_insert_that_inserts_nothing_is_no_commit(letters: DeltaTable, source: DataFrame) -> None:
-    counts = letters.merge(source.where("k < 'e'"), "key = k").whenNotMatchedInsert(values={"key": "k"}).execute()
-    assert tuple(counts.collect()[0]) == (0, 0, 0, 0)
-    assert last(letters).version == 0
 
 
 def without_backticks(predicate: str) -> str:
@@ -237,18 +174,6 @@ def test_what_the_history_says(letters: DeltaTable, source: DataFrame) -> None:
         *("executionTimeMs", "materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs"),
         *("numTargetBytesAdded", "numTargetBytesRemoved"),
     }
-
-
-def test_clauses_that_make_no_statement(letters: DeltaTable, source: DataFrame) -> None:
-    merging = letters.merge(source, "key = k")
-    with pytest.raises(MergeWithoutClauseError):
-        merging.execute()
-    with pytest.raises(UnreachableMatchedClauseError):
-        merging.whenMatchedDelete().whenMatchedUpdate(set={"value": "1"}).execute()
-    with pytest.raises(UnreachableNotMatchedClauseError):
-        merging.whenNotMatchedInsertAll().whenNotMatchedInsertAll("k = 'a'").execute()
-    with pytest.raises(UnreachableNotMatchedBySourceClauseError):
-        merging.whenNotMatchedBySourceDelete().whenNotMatchedBySourceDelete().execute()
 
 
 def test_conditions_that_are_refused(letters: DeltaTable, source: DataFrame) -> None:

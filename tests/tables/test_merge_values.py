@@ -9,13 +9,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import AssignmentError, ConflictingAssignmentsError
-from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.constraints import (
     CastOverflowError,
-    CheckConstraintViolationError,
     GeneratedColumnMismatchError,
-    LengthLimitError,
-    NotNullViolationError,
 )
 from anabranch.errors.dml import MergeColumnNotFoundError
 from anabranch.errors.schema import IdentityInsertError, IncompatibleTypesError, MissingFieldsError
@@ -97,15 +93,6 @@ def test_values_are_cast_to_the_column(delta: SparkSession, path: str) -> None:
     assert rows(table) == [(1, 12, "70000"), (2, 7, "y")]
 
 
-def test_only_what_is_written_is_computed(delta: SparkSession, path: str) -> None:
-    """A value that fails is no matter where its clause does not apply."""
-    table = table_of(delta, path, "k INT; n INT", "(1, 0)", "(2, 4)")
-    source = delta.sql("SELECT * FROM VALUES (1, 0), (2, 2), (3, 0), (4, 2) AS v(id, d)")
-    merging = table.merge(source, "k = id").whenMatchedUpdate("d <> 0", {"n": "n / d"})
-    merging.whenNotMatchedInsert("d > 0", {"k": "id", "n": "8 / d"}).execute()
-    assert rows(table) == [(1, 0), (2, 2), (4, 4)]
-
-
 def test_random_values_are_drawn_once(delta: SparkSession, path: str) -> None:
     table = table_of(delta, path, "k INT; a STRING; b STRING", "(1, '', '')", "(2, '', '')")
     source = delta.range(1, 5).selectExpr("CAST(id AS INT) AS id")
@@ -114,21 +101,6 @@ def test_random_values_are_drawn_once(delta: SparkSession, path: str) -> None:
     merged = rows(table)
     assert len({a for _, a, _ in merged}) == 4
     assert len({b for _, _, b in merged}) == 1
-
-
-def test_rules_of_the_table(delta: SparkSession, path: str) -> None:
-    ddl = "k INT NOT NULL; n INT; c CHAR(3)"
-    table = table_of(delta, path, ddl, "(1, 1, 'a')", **{"constraints.positive": "n > 0"})
-    source = delta.sql("SELECT * FROM VALUES (1, -5, 'long text'), (2, 7, 'b') AS v(id, m, text)")
-    merging = table.merge(source, "k = id")
-    with pytest.raises(CheckConstraintViolationError):
-        merging.whenMatchedUpdate(set={"n": "m"}).execute()
-    with pytest.raises(LengthLimitError):
-        merging.whenMatchedUpdate(set={"c": "text"}).execute()
-    with pytest.raises(NotNullViolationError):
-        merging.whenNotMatchedInsert(values={"k": "nullif(id, 2)", "n": "m"}).execute()
-    merging.whenMatchedUpdate(set={"n": "-m"}).whenNotMatchedInsert(values={"k": "id", "c": "text", "n": "m"}).execute()
-    assert rows(table) == [(1, 5, "a  "), (2, 7, "b  ")]
 
 
 def test_defaults_generated_and_numbered_columns(delta: SparkSession, path: str) -> None:
@@ -173,15 +145,6 @@ def test_columns_with_a_default(delta: SparkSession, path: str) -> None:
         values={"k": "id"}
     ).execute()
     assert rows(table) == [(1, 42, None), (2, 42, "q"), (3, 42, None)]
-
-
-def test_tables_that_take_no_changes(delta: SparkSession, path: str) -> None:
-    table = table_of(delta, path, "k INT", "(1)", appendOnly="true")
-    source = delta.range(1, 3).selectExpr("CAST(id AS INT) AS id")
-    table.merge(source, "k = id").whenNotMatchedInsert(values={"k": "id"}).execute()
-    assert rows(table) == [(1,), (2,)]
-    with pytest.raises(AppendOnlyTableError):
-        table.merge(source, "k = id").whenMatchedDelete().execute()
 
 
 def test_a_column_that_the_table_lacks(delta: SparkSession, path: str) -> None:

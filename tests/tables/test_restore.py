@@ -124,8 +124,9 @@ def test_where_there_is_nothing_to_go_back_to(delta: SparkSession, path: str) ->
     assert table.restoreToVersion(0).collect() == []
     assert table.restoreToVersion(0).columns == RESULT
     assert table.history(1).first().version == 0
-    with pytest.raises(VersionNotFoundError):
+    with pytest.raises(VersionNotFoundError) as refused:
         table.restoreToVersion(7)
+    assert refused.value.getCondition() == "DELTA_CANNOT_RESTORE_TABLE_VERSION"
     with pytest.raises(TimestampAfterLatestCommitError):
         table.restoreToTimestamp("2999-01-01")
     for wrong in ("1", True, None):

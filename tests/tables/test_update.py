@@ -69,25 +69,6 @@ def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
     assert (recorded["numUpdatedRows"], recorded["numCopiedRows"], recorded["numRemovedFiles"]) == ("1", "2", "1")
 
 
-def test_values_swap(delta: SparkSession, path: str) -> None:
-    frame = delta.createDataFrame([(1, 2), (3, 4)], "a int, b int")
-    table = make_table(delta, path, frame)
-    table.update(set={"a": "b", "b": "a"})
-    assert rows(table) == [(2, 1), (4, 3)]
-
-
-def test_fields_of_structs(delta: SparkSession, path: str, vectors: str) -> None:
-    frame = delta.sql(
-        "SELECT * FROM VALUES (1, named_struct('x', 1, 'in', named_struct('y', 'a', 'z', 2))), (2, NULL) AS t(id, s)"
-    )
-    table = make_table(delta, path, frame, enableDeletionVectors=vectors)
-    table.update("id = 1", {"s.in.y": F.lit("b"), "s.x": "s.x + 1"})
-    table.update("id = 2", {"s.x": "5"})
-    structs = {row.id: row.s.asDict(recursive=True) for row in table.toDF().collect()}
-    assert structs[1] == {"x": 2, "in": {"y": "b", "z": 2}}
-    assert structs[2]["x"] == 5
-
-
 @pytest.mark.parametrize("setting", ["true", "false"])
 def test_a_struct_that_lacks_a_field_is_refused(delta: SparkSession, path: str, setting: str) -> None:
     """The schema never evolves in an UPDATE, even if the session lets MERGE evolve it."""
@@ -101,21 +82,6 @@ def test_a_struct_that_lacks_a_field_is_refused(delta: SparkSession, path: str, 
     assert caught.value.getCondition() == "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
     table.update(set={"s": "named_struct('y', 5, 'x', 6L)"})
     assert rows(table) == [(1, (6, 5))]
-
-
-def test_rows_move_between_partitions(delta: SparkSession, path: str, vectors: str) -> None:
-    frame = numbers(delta).withColumn("part", F.col("id") % 2)
-    table = make_table(delta, path, frame, by=("part",), enableDeletionVectors=vectors)
-    table.update("part = 1 AND id > 1", {"part": "7"})
-    assert {(row.id, row.part) for row in table.toDF().collect()} == {(0, 0), (1, 1), (2, 0), (3, 7), (4, 0), (5, 7)}
-    assert table.toDF().where("part = 7").count() == 2
-
-
-@pytest.mark.parametrize("mode", ["name", "id"])
-def test_column_mapping(delta: SparkSession, path: str, vectors: str, mode: str) -> None:
-    table = make_table(delta, path, numbers(delta), **{"columnMapping.mode": mode, "enableDeletionVectors": vectors})
-    table.update("id < 2", {"word": "'new'"})
-    assert [row[2] for row in rows(table)] == ["new", "new", "w", "w", "w", "w"]
 
 
 def test_values_are_cast_and_checked(delta: SparkSession, path: str) -> None:
@@ -176,13 +142,6 @@ def test_rows_of_a_cache_that_is_lost_are_not_chosen_again(
     assert [row[0] for row in rows(table)] == list(range(50))
     changed = int(table.history(1).collect()[0].operationMetrics["numUpdatedRows"])
     assert table.toDF().where("n = -1").count() == changed
-
-
-def test_nothing_to_change_commits_nothing(delta: SparkSession, path: str) -> None:
-    table = make_table(delta, path, numbers(delta))
-    table.update("id = 99", {"n": "0"})
-    table.update("n > 1000", {"n": "0"})
-    assert table.history().count() == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,61 @@
+"""The text of recorded answers says all that is compared, and there is an answer for each step."""
+
+from __future__ import annotations
+
+import pytest
+
+from differential.answers import Answer, as_text, parsed, recorded, recorded_subjects
+from differential.programs import Program, programs
+from differential.sides import differences
+
+STEPS = (
+    "CREATE TABLE t (a STRING) USING delta",
+    "SELECT * FROM t",
+    "DELETE FROM u",
+    ">>> 1",
+    ">>> None",
+    ">>> [[1]]",
+    "SELECT",
+)
+ANSWERS: list[Answer] = [
+    {"schema": "struct<>", "rows": []},
+    {"schema": "struct<a:string,b:int>", "rows": [["one\nline", 1], ["! é\u2028", None]]},
+    {"error": "TABLE_OR_VIEW_NOT_FOUND", "state": "42P01", "kind": "AnalysisException", "text": "a text"},
+    {"rows": [1, "x"]},
+    {"rows": None},
+    {"rows": [[1, "x"], [2]]},
+    {"error": "ParseException", "state": None, "kind": "ParseException", "text": "a text"},
+    {"step": "at the end: SELECT * FROM t", "schema": "struct<a:string>", "rows": []},
+]
+PROGRAM = Program(number=0, subject="rows", title="some", steps=STEPS)
+
+
+def test_answers_are_read_as_they_were_written() -> None:
+    ((program, steps),) = parsed("A header.\n\n" + as_text(PROGRAM, ANSWERS)).items()
+    assert program == "rows: some"
+    assert [step for step, _ in steps] == [*STEPS, "at the end: SELECT * FROM t"]
+    read = [answer for _, answer in steps]
+    assert differences(PROGRAM, read, ANSWERS) == []
+
+
+@pytest.mark.parametrize("number", range(len(ANSWERS)))
+def test_another_answer_differs(number: int) -> None:
+    ((_, steps),) = parsed(as_text(PROGRAM, ANSWERS)).items()
+    others = [
+        {**answer, "schema": "struct<z:int>", "rows": [7], "error": "OTHER", "state": "00000"} for answer in ANSWERS
+    ]
+    ours = [*ANSWERS[:number], others[number], *ANSWERS[number + 1 :]]
+    found = differences(PROGRAM, [answer for _, answer in steps], ours)
+    # An error of the jar without SQLSTATE has no condition to compare.
+    assert len(found) == (0 if ANSWERS[number].get("state", "") is None else 1)
+
+
+@pytest.mark.parametrize("subject", sorted(recorded_subjects()))
+def test_every_step_of_a_file_is_recorded(subject: str) -> None:
+    played = {str(program): program.steps for program in programs() if program.subject == subject}
+    found = {program: tuple(step for step, _ in steps) for program, steps in recorded(subject).items()}
+    again = f"record it: make record-statements SUBJECTS={subject}"
+    assert sorted(found) == sorted(played), again
+    for program, steps in played.items():
+        assert found[program][: len(steps)] == steps, again
+        assert all(step.startswith("at the end: ") for step in found[program][len(steps) :]), again

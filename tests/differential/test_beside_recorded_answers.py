@@ -1,0 +1,46 @@
+"""Statements of Spark's and Delta's SQL, writers and API: the rows, schemas and errors that are recorded of the jar.
+
+`make record-statements` records them, a file of programs at a time. What differs is in `known_differences.txt`, and what
+another Spark than that of the recording gives in a file such as `known_differences_4.3.txt`, with the reasons. Covers bug B104.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from differential.answers import recorded, recorded_subjects
+from differential.known_differences import known_with
+from differential.player import play
+from differential.programs import Program, programs
+from differential.sides import surprises
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(pyspark.__version__ < "4.2", reason="the jar's Spark was 4.2, whose conditions older ones lack"),
+]
+
+
+IN_EVERY_RUN = {"api", "conditions"}
+"""Files of programs that took the place of tests in Python. `make test-long` plays the others."""
+
+PROGRAMS = [
+    pytest.param(program, marks=[] if program.subject in IN_EVERY_RUN else [pytest.mark.long], id=str(program))
+    for program in programs()
+    if program.subject in recorded_subjects()
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_gives_what_is_recorded(native: SparkSession, active: None, tmp_path: Path, program: Program) -> None:
+    answers = [answer for _, answer in recorded(program.subject)[str(program)]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a program is played as users run it
+        ours = play(native, "anabranch", tmp_path, dataclasses.asdict(program))
+    found = surprises(program, answers, ours, known_with(native.version, program))
+    assert not found, found
