@@ -7,8 +7,8 @@ from typing import Any
 
 import pyspark
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import (
@@ -142,9 +142,44 @@ def test_invalid_ranges_of_changes_from(delta: SparkSession, changed: str, path:
     ):
         with pytest.raises(error):
             delta.sql(f"SELECT * FROM {what}")
-    stream = delta.readStream.option("startingVersion", 0).changes(changed)
-    with pytest.raises(PySparkException, match="readChangeFeed"):
-        stream.writeStream.format("noop").option("checkpointLocation", f"{path}-stream").start().processAllAvailable()
+    for options in ({"endingVersion": "2"}, {"deduplicationMode": "netChanges"}):
+        with pytest.raises(InvalidOptionError):
+            _ = delta.readStream.options(startingVersion="1", **options).changes(changed).schema
+
+
+def test_changes_from_as_a_stream(delta: SparkSession, path: str) -> None:
+    """It goes on from its checkpoint, beside other operators, with the options of a stream."""
+    needs_changes_from(delta)
+    name, target = "streamed_changes", f"{path}-changes"
+    delta.sql(f"DROP TABLE IF EXISTS {name}")
+    delta.sql(f"CREATE TABLE {name} (id INT, n INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+
+    def streamed(changes: DataFrame, to: str) -> list[tuple[Any, ...]]:
+        chosen = changes.where("n < 100").select("id", "n", "_change_type", "_commit_version")
+        writer = chosen.writeStream.format("delta").option("checkpointLocation", f"{to}-checkpoint")
+        query = writer.trigger(availableNow=True).start(to)
+        assert query.awaitTermination(120)
+        return sorted(tuple(row) for row in delta.read.format("delta").load(to).collect())
+
+    try:
+        delta.sql(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+        delta.sql(f"UPDATE {name} SET n = 20 WHERE id = 2")
+        changes = delta.readStream.option("startingVersion", 1).option("maxFilesPerTrigger", 1).changes(name)
+        first = [(1, 1, "insert", 1), (2, 2, "delete", 2), (2, 2, "insert", 1), (2, 20, "insert", 2)]
+        assert streamed(changes, target) == first
+        delta.sql(f"DELETE FROM {name} WHERE id = 1")
+        again = delta.readStream.option("startingVersion", 1).changes(name)
+        assert streamed(again, target) == sorted([*first, (1, 1, "delete", 3)])
+        text = f"SELECT * FROM STREAM {name} CHANGES FROM VERSION 1 EXCLUSIVE WITH (computeUpdates = true)"
+        assert streamed(delta.sql(text), f"{target}-2") == [
+            (1, 1, "delete", 3),
+            (2, 2, "update_preimage", 2),
+            (2, 20, "update_postimage", 2),
+        ]
+        # Without a start the rows of now come first, as inserted.
+        assert streamed(delta.readStream.changes(name), f"{target}-3") == [(2, 20, "insert", 3)]
+    finally:
+        delta.sql(f"DROP TABLE {name}")
 
 
 def test_invalid_arguments(delta: SparkSession, changed: str) -> None:

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
@@ -33,6 +33,20 @@ from anabranch.schema.merging import visible_schema
 FEEDS_KEPT_MAX = 64
 """Few are enough: Spark reads the rows of a table of changes right after it has looked up the columns."""
 _NET_CHANGES = "netChanges"
+_UNBOUNDED = "UnboundedRange"
+_OPTIONS_OF_CHANGELOGS = frozenset(
+    {
+        "startingversion",
+        "endingversion",
+        "startingtimestamp",
+        "endingtimestamp",
+        "startingboundinclusive",
+        "endingboundinclusive",
+        "deduplicationmode",
+        "computeupdates",
+    }
+)
+"""Options by which Spark has made the `ChangelogContext`, in lower case."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,6 +121,29 @@ def feed_of_changelog(table: TableRef, context: Any) -> ChangeFeed:
         return _refused(table, refused)
 
 
+def changelog_stream(spark: SparkSession, name: str, context: Any, options: Mapping[str, str]) -> DataFrame:
+    """The changes that Spark's `ChangelogContext` selects, as a stream of the table of that name.
+
+    Without a start it begins with the rows that the table has, as inserted. `options` are those of the reader.
+    """
+    _check_mode(name, context)
+    reader = spark.readStream.option("readChangeFeed", "true")
+    for key, value in options.items():
+        if key.lower() not in _OPTIONS_OF_CHANGELOGS:
+            reader = reader.option(key, value)
+    if str(context.range().getClass().getSimpleName()) != _UNBOUNDED:
+        selected = _selection(context.range())
+        if selected.end is not None:
+            problem = "a stream of changes goes on; filter its rows by _commit_version, or leave the end out"
+            raise InvalidOptionError(option="endingVersion", value=str(context.range()), problem=problem)
+        if selected.start.version is not None:
+            reader = reader.option("startingVersion", selected.start.version)
+        elif selected.start.timestamp is not None:
+            reader = reader.option("startingTimestamp", str(selected.start.timestamp))
+    changes = reader.table(name)
+    return changes if context.computeUpdates() else _as_deletes_and_inserts(changes)
+
+
 def _feed_of(rows: DataFrame) -> ChangeFeed:
     return ChangeFeed(rows, rows.schema)
 
@@ -118,15 +155,19 @@ def _refused(table: TableRef, refused: DeltaError) -> ChangeFeed:
 
 
 def _changes_from(table: TableRef, context: Any) -> DataFrame:
+    _check_mode(table.label, context)
+    changes = read_changes(table, _selection(context.range()))
+    return changes if context.computeUpdates() else _as_deletes_and_inserts(changes)
+
+
+def _check_mode(name: str, context: Any) -> None:
     mode = str(context.deduplicationMode().value())
     if mode == _NET_CHANGES:
         problem = (
-            f"the change feed of {table.label} has each change of a row, and does not sum them up. Leave the option "
+            f"the change feed of {name} has each change of a row, and does not sum them up. Leave the option "
             "out, and take the last change of each key by a window ordered by _commit_version"
         )
         raise InvalidOptionError(option="deduplicationMode", value=mode, problem=problem)
-    changes = read_changes(table, _selection(context.range()))
-    return changes if context.computeUpdates() else _as_deletes_and_inserts(changes)
 
 
 def _selection(selected: Any) -> ChangesRequest:

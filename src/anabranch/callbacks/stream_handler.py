@@ -84,11 +84,6 @@ class StreamSinkHandler:
         operation = f"a stream into delta.`{path}` by toTable"
         raise UnsupportedOperationError(operation=operation, instead='Use format("delta") and start(path).')
 
-    def refuse_stream_of_changes(self, name: str) -> None:
-        """Raises `UnsupportedOperationError`: Spark streams `CHANGES FROM` by scans, which our tables lack."""
-        instead = f'Use spark.readStream.option("readChangeFeed", "true").table("{name}"), which has the same rows.'
-        raise UnsupportedOperationError(operation=f"a stream by CHANGES of {name}", instead=instead)
-
     def _table_and_options(
         self, delta_session: DeltaSession, options: str, partitions: str, mode: str, entry: Any
     ) -> tuple[TableRef, StreamOptions]:

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from anabranch.callbacks.change_feeds import (
     ChangeFeed,
     KeptFeeds,
+    changelog_stream,
     check_feed_of_folder,
     feed_of_changelog,
     feed_or_stream,
@@ -201,6 +202,13 @@ class TableHandler:
         """The table of changes that `CHANGES FROM` selects, by Spark's `ChangelogContext`."""
         table_ref = whole_table_of(self._driver, self._driver.session(session), table, statement="CHANGES FROM")
         return self._table_of_feed(table_ref, feed_of_changelog(table_ref, context), entry=table.catalogTable())
+
+    def stream_of_changes(self, session: Any, table: Any, context: Any, options: Any) -> Any:
+        """The plan of a stream of the changes that Spark's `ChangelogContext` selects."""
+        delta_session = self._driver.session(session)
+        whole_table_of(self._driver, delta_session, table, statement="CHANGES FROM")
+        more = self._driver.java_map(options)
+        return changelog_stream(delta_session.spark, str(table.name()), context, more)._jdf.logicalPlan()
 
     def rows_of_changes(self, session: Any, table: Any) -> Any:
         """The plan of the rows of a table of changes."""

@@ -144,7 +144,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     Table table = loadTable(ident);
     // By this message Spark recognizes that a catalog does not support it.
     if (!(table instanceof DeltaTable)) throw new UnsupportedOperationException(name() + " does not support Change Data Capture (CDC)");
-    return (CHANGES_RESULT) DeltaChangelog.of(PythonCallbacks.changesFrom(session(), (DeltaTable) table, context));
+    return (CHANGES_RESULT) DeltaChangelog.of(PythonCallbacks.changesFrom(session(), (DeltaTable) table, context), (DeltaTable) table, context);
   }
 
   /** REFRESH TABLE: cached rows of the table are read again, too. */

@@ -1,6 +1,7 @@
 package anabranch;
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
@@ -21,15 +22,20 @@ public class ReplaceTableReads extends scala.runtime.AbstractPartialFunction {
 
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
     if (!isDefinedAt(node)) return otherwise.apply(node);
+    DeltaChangelog changelog = DeltaChangelog.read(node);
+    if (changelog != null && node instanceof StreamingRelationV2) {
+      StreamingRelationV2 stream = (StreamingRelationV2) node;
+      LogicalPlan streamed = PythonCallbacks.streamOfChanges(session, changelog.table, changelog.context, stream.extraOptions());
+      return same(PlanFunctions.under(streamed, stream.output()));
+    }
     DataSourceV2Relation relation = (DataSourceV2Relation) node;
-    DeltaTable changesTable = DeltaChangelog.read(node);
-    if (changesTable != null) return same(relation, PlanFunctions.under(changes(changesTable), relation.output()));
+    if (changelog != null) return same(PlanFunctions.under(changes(changelog.feed), relation.output()));
     DeltaTable table = DeltaRelations.tableOf(relation);
     if (relation.identifier().isDefined() && !relation.options().isEmpty()) PythonCallbacks.checkReaderOptions(relation.options().asCaseSensitiveMap());
     if (table.declared != null) PythonCallbacks.checkDeclaredSchema(session, table, table.declared);
-    if (table.isChanges()) return same(relation, PlanFunctions.under(changes(table), relation.output()));
+    if (table.isChanges()) return same(PlanFunctions.under(changes(table), relation.output()));
     DeltaTable feed = readsChanges(relation) ? PythonCallbacks.changeFeed(session, table, relation.options()) : null;
-    if (feed == null) return same(relation, DeltaRelations.read(session, relation));
+    if (feed == null) return same(DeltaRelations.read(session, relation));
     LogicalPlan rows = changes(feed);
     return new scala.Tuple2(rows, relation.output().zip((Seq) rows.output().take(relation.output().size())));
   }
@@ -38,7 +44,8 @@ public class ReplaceTableReads extends scala.runtime.AbstractPartialFunction {
     return PythonCallbacks.rowsOfChanges(session, table);
   }
 
-  private static Object same(DataSourceV2Relation before, LogicalPlan now) {
+  /** The plan, whose columns have the ids of those that it replaces. */
+  private static Object same(LogicalPlan now) {
     return new scala.Tuple2(now, Nil$.MODULE$);
   }
 

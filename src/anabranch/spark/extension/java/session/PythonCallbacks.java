@@ -72,6 +72,10 @@ public final class PythonCallbacks {
     return (DeltaTable) PythonEndpoint.call("TableHandler.changes_from", session, table, context);
   }
 
+  public static LogicalPlan streamOfChanges(Object session, DeltaTable table, Object context, CaseInsensitiveStringMap options) {
+    return (LogicalPlan) PythonEndpoint.call("TableHandler.stream_of_changes", session, table, context, options);
+  }
+
   // Rows.
 
   public static LogicalPlan rowsOfChanges(Object session, DeltaTable table) {
@@ -225,10 +229,6 @@ public final class PythonCallbacks {
 
   public static void refuseSinkByName(String path) {
     PythonEndpoint.call("StreamSinkHandler.refuse_sink_by_name", path);
-  }
-
-  public static Object refuseStreamOfChanges(String name) {
-    return PythonEndpoint.callFromProxy("StreamSinkHandler.refuse_stream_of_changes", name);
   }
 
   public static String streamColumns(Object session, String options, String declared) {
