@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from pyspark.errors import AnalysisException
@@ -33,7 +34,7 @@ from anabranch.protocol.features import check_writable
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved
 from anabranch.spark.native.plan_reading import versions_read
-from anabranch.spark.rows.cached_rows import materialize
+from anabranch.spark.rows.cached_rows import materialize, with_kept_batches
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.statement_retry import FIRST, Attempt
@@ -66,6 +67,9 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
     latest = version_to_read(table, attempt)
     statement.check(table=table.label)
     source_versions = versions_read(statement.source, table.path)
+    if source_versions:
+        # What the source reads of the table may be decided by rows of a batch, which must then be the same later.
+        statement = dataclasses.replace(statement, source=with_kept_batches(statement.source))
     first = _version_read(table, latest, source_versions)
     watch = Stopwatch(table)
     with _unknown_columns_named(table), released_on_failure() as cached:

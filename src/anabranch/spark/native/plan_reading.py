@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -18,6 +19,7 @@ from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.engine import NEWEST_VERSION, Match, OwnRead
 from anabranch.spark.gateway.jvm_classes import column_of
 from anabranch.spark.gateway.jvm_time_zones import zones_of
+from anabranch.spark.native.plan_joins import Joined, Joins, conjuncts, elements
 
 _DESCRIPTION = re.compile(r"anabranch: version (\d+|past|newest) of (.*)", re.DOTALL)
 
@@ -55,12 +57,6 @@ def _locations(jvm: Any, plan: Any) -> list[str]:
     return str(jvm.anabranch.PlanFunctions.locations(plan)).split("\0")[:-1]
 
 
-def _location(jvm: Any, operator: Any) -> str | None:
-    """The description of the file index of a relation; None for other operators."""
-    location: str | None = jvm.anabranch.PlanFunctions.location(operator)
-    return location
-
-
 def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[OwnRead] | None:
     """The reads that the frame makes of a table of this schema.
 
@@ -79,14 +75,14 @@ def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[Own
         return None
     optimized = execution.optimizedPlan()
     nested = optimized.subqueriesAll()
-    reader, joins = _ReadsOfPlan(spark, schema), _Joins(spark._jvm, table_root)
-    reads = [
-        reader.read(leaf, above)
+    reader, joins = _ReadsOfPlan(spark, schema), _joins(spark._jvm, table_root)
+    scans = [
+        (leaf, above)
         for part in (optimized, *(nested.apply(i) for i in range(nested.size())))
         for leaf, above in _scans(part, Above(), joins)
-        if _is_of(_location(joins.jvm, leaf) or "", table_root)
+        if _is_of(joins.location(leaf) or "", table_root)
     ]
-    return reads if len(reads) == expected else None
+    return list(reader.distinct(scans)) if len(scans) == expected else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,9 +106,9 @@ def reads_of_query(
     reads_clock = _reads_clock(jvm, plan)
     reads = []
     for root in dict.fromkeys(match[2] for match in map(_DESCRIPTION.fullmatch, _locations(jvm, plan)) if match):
-        joins = _Joins(jvm, root)
+        joins = _joins(jvm, root)
         for leaf, above in _scans(plan, Above(), joins):
-            match = _DESCRIPTION.fullmatch(_location(jvm, leaf) or "")
+            match = _DESCRIPTION.fullmatch(joins.location(leaf) or "")
             if match is None or match[2] != root or not match[1].isdecimal():
                 continue
             if jvm.anabranch.Transactions.key(leaf) != transaction:
@@ -129,24 +125,15 @@ def _reads_clock(jvm: Any, plan: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Joined:
-    """A join above a scan. Only rows of the scan with a match on the other side affect its result."""
-
-    other: Any
-    """The plan of the other side."""
-    condition: Any
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Above:
     """The operators above an operator, as far as they decide which of its rows matter."""
 
     filters: tuple[Any, ...] = ()
     """The conditions of filters directly above."""
-    joins: tuple[_Joined, ...] = ()
+    joins: tuple[Joined, ...] = ()
 
 
-def _scans(plan: Any, above: Above, joins: _Joins) -> Iterator[tuple[Any, Above]]:
+def _scans(plan: Any, above: Above, joins: Joins) -> Iterator[tuple[Any, Above]]:
     """The relations below a plan, each with the operators above it.
 
     Filters that are not directly above a relation may be about other columns, or about rows of another.
@@ -156,108 +143,12 @@ def _scans(plan: Any, above: Above, joins: _Joins) -> Iterator[tuple[Any, Above]
         filtered = dataclasses.replace(above, filters=(*above.filters, plan.condition()))
         yield from _scans(plan.child(), filtered, joins)
         return
-    if _location(joins.jvm, plan) is not None:
+    if joins.location(plan) is not None:
         yield plan, above
     children = plan.children()
     for side in range(children.size()):
         below = Above(joins=joins.below(plan, side, above.joins))
         yield from _scans(children.apply(side), below, joins)
-
-
-_SIDES_THAT_MUST_MATCH = {
-    "Inner": (0, 1),
-    "Cross": (0, 1),
-    "LeftOuter": (1,),
-    "RightOuter": (0,),
-    "LeftSemi": (0, 1),
-    "LeftAnti": (1,),
-    "ExistenceJoin": (1,),
-}
-"""By kind of join the sides whose rows affect the result only if they match a row of the other side."""
-_REPEATABLE = frozenset(
-    {
-        "Project",
-        "Filter",
-        "Join",
-        "Union",
-        "Generate",
-        "Sort",
-        "Repartition",
-        "RepartitionByExpression",
-        "SubqueryAlias",
-        "ResolvedHint",
-        "LocalRelation",
-        "Range",
-        "OneRowRelation",
-    }
-)
-"""Operators of a plan that gives the same rows each time. The rows of a `LIMIT`, or of other files, may differ."""
-
-
-class _Joins:
-    """Finds joins that decide which rows of one table matter."""
-
-    def __init__(self, jvm: Any, table_root: str) -> None:
-        self.jvm = jvm
-        self._table_root = table_root
-        patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-        self._user_functions = [patterns.SCALA_UDF(), patterns.PYTHON_UDF()]
-
-    def below(self, plan: Any, side: int, above: Sequence[_Joined]) -> tuple[_Joined, ...]:
-        """The joins, of the operator and of those above it, that decide on rows of one of its children."""
-        name = str(plan.nodeName())
-        if name == "Project":
-            below = ((join.other, self.jvm.anabranch.PlanFunctions.below(join.condition, plan)) for join in above)
-            return tuple(
-                _Joined(other=other, condition=condition)
-                for other, condition in below
-                if condition is not None and self._is_repeatable_condition(condition)
-            )
-        if name != "Join" or side not in _SIDES_THAT_MUST_MATCH.get(_kind_of_join(plan), ()):
-            return ()
-        other, condition = plan.children().apply(1 - side), plan.condition()
-        if (
-            condition.isEmpty()
-            or not self._is_repeatable_condition(condition.get())
-            or not self._is_repeatable_plan(other)
-        ):
-            return ()
-        return (_Joined(other=other, condition=condition.get()),)
-
-    def _is_repeatable_condition(self, condition: Any) -> bool:
-        """Whether the condition has the same value for the same rows when it is evaluated again later."""
-        if not condition.deterministic() or any(condition.containsPattern(pattern) for pattern in self._user_functions):
-            return False
-        return not self.jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition)
-
-    def _is_repeatable_plan(self, plan: Any) -> bool:
-        """Whether the plan gives the same rows each time, and does not read the table itself.
-
-        A new row of the table may match another new one, which an older state of the other side does not have.
-        """
-        if not plan.deterministic() or not plan.subqueriesAll().isEmpty():
-            return False
-        if any(plan.containsPattern(pattern) for pattern in self._user_functions):
-            return False
-        return all(self._is_repeatable_node(node) for node in _nodes(plan))
-
-    def _is_repeatable_node(self, node: Any) -> bool:
-        location = _location(self.jvm, node)
-        if location is None:
-            return str(node.nodeName()) in _REPEATABLE
-        match = _DESCRIPTION.fullmatch(location)
-        return match is not None and match[1] != "newest" and not _is_of(location, self._table_root)
-
-
-def _kind_of_join(join: Any) -> str:
-    return str(join.joinType().getClass().getSimpleName()).rstrip("$")
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    yield plan
-    children = plan.children()
-    for index in range(children.size()):
-        yield from _nodes(children.apply(index))
 
 
 class _ReadsOfPlan:
@@ -271,53 +162,67 @@ class _ReadsOfPlan:
         self._schema = visible_schema(schema)
         self._types = {field.name: field.dataType.simpleString() for field in self._schema}
 
+    def distinct(self, scans: Iterable[tuple[Any, Above]]) -> Iterator[OwnRead]:
+        """The reads, one for all scans on whose same rows the query depends: each is evaluated for later commits."""
+        earlier: list[Any] = []
+        for leaf, above in scans:
+            conditions, matches = self._conditions(above), self._matches(above, leaf)
+            others, of_matches = [other for other, _ in matches], [condition for _, condition in matches]
+            filters = self._all(conditions) if conditions else None
+            depends = self._jvm.anabranch.PlanFunctions.dependence(leaf, filters, others, of_matches)
+            if not any(depends.equals(other) for other in earlier):
+                earlier.append(depends)
+                yield self.read(leaf, above)
+
     def read(self, leaf: Any, above: Above) -> OwnRead:
-        conjuncts = [
-            part for condition in above.filters for part in self._conjuncts(condition) if self._is_of_row(part)
-        ]
+        conditions = self._conditions(above)
         predicate = conjunction(
-            from_catalyst(self._jvm.anabranch.ConditionJson.json(part), zones=self._zones) for part in conjuncts
+            from_catalyst(self._jvm.anabranch.ConditionJson.json(part), zones=self._zones) for part in conditions
         )
-        condition = None
-        for part in conjuncts:
-            both = self._jvm.org.apache.spark.sql.catalyst.expressions.And
-            condition = part if condition is None else both(condition, part)
         return OwnRead(
             predicate=predicate,
-            condition=None if condition is None else self._column(condition),
-            matches=tuple(self._match(join) for join in above.joins if self._is_of_relation(join, leaf)),
+            condition=self._column(self._all(conditions)) if conditions else None,
+            matches=tuple(
+                Match(rows=self._frame(other), condition=self._column(condition))
+                for other, condition in self._matches(above, leaf)
+            ),
             names=self._names(leaf),
         )
 
-    def _is_of_relation(self, joined: _Joined, leaf: Any) -> bool:
-        """Whether the join's condition reads whole columns of the relation and of the other side, and no others."""
-        theirs, ours = joined.other.outputSet(), leaf.outputSet()
-        columns = [column for column in _elements(joined.condition.references()) if not theirs.contains(column)]
-        return all(ours.contains(column) for column in columns) and self._are_whole(columns)
+    def _conditions(self, above: Above) -> list[Any]:
+        return [part for condition in above.filters for part in conjuncts(condition) if self._is_of_row(part)]
 
-    def _match(self, joined: _Joined) -> Match:
-        sessions = self._jvm.org.apache.spark.sql.classic.Dataset
-        rows = DataFrame(sessions.ofRows(self._spark._jsparkSession, joined.other), self._spark)
-        return Match(rows=rows, condition=self._column(joined.condition))
+    def _matches(self, above: Above, leaf: Any) -> list[tuple[Any, Any]]:
+        """What the relation is joined with and on which condition, as far as that is about its whole columns."""
+        matches = []
+        for join in above.joins:
+            conditions = [part for part in join.conditions if self._is_of_relation(part, join.other, leaf)]
+            if conditions:
+                matches.append((join.other, self._all(conditions)))
+        return matches
+
+    def _frame(self, plan: Any) -> DataFrame:
+        frames = self._jvm.org.apache.spark.sql.classic.Dataset
+        return DataFrame(frames.ofRows(self._spark._jsparkSession, plan), self._spark)
+
+    def _is_of_relation(self, condition: Any, other: Any, leaf: Any) -> bool:
+        """Whether the condition reads whole columns of the relation and of the other side, and no others."""
+        theirs, ours = other.outputSet(), leaf.outputSet()
+        columns = [column for column in elements(condition.references()) if not theirs.contains(column)]
+        return all(ours.contains(column) for column in columns) and self._are_whole(columns)
 
     def _column(self, expression: Any) -> Column:
         return column_of(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
-    def _conjuncts(self, condition: Any) -> Iterator[Any]:
-        waiting = [condition]
-        while waiting:
-            part = waiting.pop()
-            if part.nodeName() == "And":
-                waiting += [part.left(), part.right()]
-            else:
-                yield part
+    def _all(self, conditions: Iterable[Any]) -> Any:
+        return functools.reduce(self._jvm.org.apache.spark.sql.catalyst.expressions.And, conditions)
 
     def _is_of_row(self, part: Any) -> bool:
         """Whether the conjunct has the same value for the same row of the table later. Without it more rows matter."""
         expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
         if not part.deterministic() or expressions.SubqueryExpression.hasSubquery(part):
             return False
-        if not self._are_whole(_elements(part.references())):
+        if not self._are_whole(elements(part.references())):
             return False
         try:
             part.toJSON()
@@ -344,10 +249,12 @@ class _ReadsOfPlan:
         return BoundAttributes(self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(chosen))
 
 
-def _elements(attributes: Any) -> Iterator[Any]:
-    """The attributes of an `AttributeSet`."""
-    columns = attributes.toSeq()
-    return (columns.apply(index) for index in range(columns.size()))
+def _joins(jvm: Any, table_root: str) -> Joins:
+    def is_fixed(location: str) -> bool:
+        match = _DESCRIPTION.fullmatch(location)
+        return match is not None and match[1] != "newest" and not _is_of(location, table_root)
+
+    return Joins(jvm, is_fixed)
 
 
 def _is_of(location: str, table_root: str) -> bool:

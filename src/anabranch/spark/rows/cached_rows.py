@@ -117,6 +117,13 @@ def materialize(source: DataFrame, *, counts: bool = True) -> CachedRows:
     return in_spark_cache(source, counts=counts) if is_repeatable(source) else _checkpointed(source)
 
 
+def with_kept_batches(frame: DataFrame) -> DataFrame:
+    """The frame, in which rows of RDDs, such as the batch of a stream, are evaluated now and never again."""
+    jvm: Any = frame.sparkSession._jvm
+    kept = jvm.anabranch.KeptBatches.of(frame._jdf)
+    return frame if kept is None else DataFrame(kept, frame.sparkSession)
+
+
 def _checkpointed(frame: DataFrame) -> CachedRows:
     # Spark frees the memory once no object refers to the frame.
     return CachedRows(frame=frame.localCheckpoint(eager=False), release=_nothing)

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.connector.catalog.Table;
 
@@ -20,6 +21,8 @@ import org.apache.spark.sql.connector.catalog.Table;
  */
 public final class Pipelines {
   private static final String CLASSES = "org.apache.spark.sql.pipelines.";
+  private static final String RETRIES_SETTING = "spark.anabranch.conflictRetries";
+  private static final String RETRIES = "20";
   private static final String SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$";
   /** The paths of tables that were not truncated. They stay in it: a flow that failed in its write writes again. */
   private static final Set REFRESHED = Collections.synchronizedSet(new HashSet());
@@ -48,6 +51,16 @@ public final class Pipelines {
     String how = append.isByName() ? "byName" : "byPosition";
     Object options = ((AppendData) write).writeOptions();
     return ResolveInserts.Replacing.made(how, new Object[] {append.table(), append.query(), Literal$.MODULE$.apply(Boolean.TRUE), options});
+  }
+
+  /**
+   * The statement. The MERGE by which a pipeline applies changes runs again after a conflict, unless the user says how often statements
+   * may: it compares sequence numbers, and Spark would run the whole batch again.
+   */
+  static LogicalPlan repeated(Object session, LogicalPlan statement) {
+    boolean isSet = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf().contains(RETRIES_SETTING);
+    if (!isSet && statement instanceof MergeIntoTable && isCalling()) statement.setTagValue(RowChangeStatements.RETRIES, RETRIES);
+    return statement;
   }
 
   private static boolean isCalling() {

@@ -1,6 +1,7 @@
 package anabranch;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -12,13 +13,19 @@ import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
 import org.apache.spark.sql.catalyst.optimizer.EliminateResolvedHint$;
 import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions$;
 import org.apache.spark.sql.catalyst.optimizer.RewriteWithExpression$;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
+import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -107,24 +114,67 @@ public final class PlanFunctions {
     return relation instanceof HadoopFsRelation ? ((HadoopFsRelation) relation).location().toString() : null;
   }
 
-  /** A condition on the output of a projection as one on its input; null if a column that it reads is not deterministic. */
-  public static Expression below(Expression condition, Project project) {
-    Expression below = (Expression) condition.transform(new Made(project));
-    return below.deterministic() ? below : null;
+  /**
+   * A condition on columns as one on what they are made of, of a projection, the groups of an aggregate, or `columns`; null if a column
+   * that it reads is not deterministic or of several rows.
+   */
+  public static Expression below(Expression condition, Seq columns) {
+    Expression below = (Expression) condition.transform(new Made(columns));
+    return below.deterministic() && !below.containsPattern(TreePattern.AGGREGATE_EXPRESSION()) ? below : null;
   }
 
-  /** Replaces the columns of a projection by their expressions. */
-  public static class Made extends scala.runtime.AbstractPartialFunction {
-    private final Project project;
+  /** The columns of a union, each as the alias of the column of one child. */
+  public static Seq columns(LogicalPlan union, int child) {
+    Seq made = ((LogicalPlan) union.children().apply(child)).output();
+    List columns = new ArrayList();
+    for (int i = 0; i < made.size(); i++) {
+      Attribute wanted = (Attribute) union.output().apply(i);
+      columns.add(new Alias((Attribute) made.apply(i), wanted.name(), wanted.exprId(), (Seq) wanted.qualifier(),
+          scala.Option.empty(), (Seq) Nil$.MODULE$));
+    }
+    return scala.jdk.javaapi.CollectionConverters.asScala(columns).toList();
+  }
 
-    public Made(Project project) {
-      this.project = project;
+  /**
+   * What decides which rows of a scan matter, as a value that equals that of another scan of the table if the same rows matter there.
+   *
+   * @param filter null for none @param others what the table is joined with @param matches the condition of each join
+   */
+  public static List dependence(LogicalPlan scan, Expression filter, List others, List matches) {
+    List names = new ArrayList();
+    List columns = new ArrayList();
+    for (int i = 0; i < scan.output().size(); i++) {
+      Attribute column = (Attribute) scan.output().apply(i);
+      boolean isRead = filter != null && filter.references().contains(column);
+      for (int k = 0; k < matches.size(); k++) isRead |= ((Expression) matches.get(k)).references().contains(column);
+      if (isRead) names.add(column.name());
+      if (isRead) columns.add(column);
+    }
+    Seq output = scala.jdk.javaapi.CollectionConverters.asScala(columns).toList();
+    LogicalPlan plan = LocalRelation$.MODULE$.apply(output, (Seq) Nil$.MODULE$, false, scala.Option.empty());
+    if (filter != null) plan = new org.apache.spark.sql.catalyst.plans.logical.Filter(filter, plan);
+    for (int k = 0; k < others.size(); k++)
+      plan = new Join(plan, (LogicalPlan) others.get(k), LeftSemi$.MODULE$, scala.Option.apply(matches.get(k)), JoinHint.NONE());
+    return Arrays.asList(new Object[] {names, plan.canonicalized()});
+  }
+
+  /** Whether the operator reads rows of a checkpoint, which are never computed again. */
+  public static boolean isCheckpoint(LogicalPlan operator) {
+    return operator instanceof LogicalRDD && ((LogicalRDD) operator).rdd().isCheckpointed();
+  }
+
+  /** Replaces columns by their expressions. */
+  public static class Made extends scala.runtime.AbstractPartialFunction {
+    private final Seq columns;
+
+    public Made(Seq columns) {
+      this.columns = columns;
     }
 
     private Alias of(Object node) {
       if (!(node instanceof AttributeReference)) return null;
-      for (int i = 0; i < project.projectList().size(); i++) {
-        Object column = project.projectList().apply(i);
+      for (int i = 0; i < columns.size(); i++) {
+        Object column = columns.apply(i);
         if (column instanceof Alias && ((Alias) column).exprId().equals(((AttributeReference) node).exprId())) return (Alias) column;
       }
       return null;

@@ -98,7 +98,8 @@ public class ResolveDeltaTables extends org.apache.spark.sql.catalyst.rules.Rule
     statement = Placeholders.uncast(statement);
     // Spark's own rule adds `_metadata` to leaves, after everything else is resolved.
     if (!statement.resolved() || RowChangeStatements.lacksMetadata(statement)) return statement;
-    return command(RowChangeStatements.checked(isTable ? statement : ReplaceTargetViews.tableOf(statement)));
+    LogicalPlan change = RowChangeStatements.checked(isTable ? statement : ReplaceTargetViews.tableOf(statement));
+    return command(Pipelines.repeated(session, change));
   }
 
   /**
