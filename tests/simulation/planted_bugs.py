@@ -201,8 +201,8 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         number="fault F21",
         name="a commit that the storage may make later counts as refused",
         patches=[(commit_outcome, "unknown_outcome_error", _as_storage_error)],
-        focus=UNKNOWN,
-        seeds=40,
+        focus=dataclasses.replace(UNKNOWN, weather=Weather(switches=0.2, faults=0.3)),
+        seeds=100,
         complaint="has the result refused",
     ),
     PlantedBug(
@@ -217,7 +217,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         name="a commit that was seen in the log is not made durable",
         patches=[(simulated_run.SimulatedStore, "make_durable", _nothing)],
         focus=POWER,
-        seeds=100,
+        seeds=200,
     ),
     PlantedBug(
         number="fault F24",
@@ -231,7 +231,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         name="a listing with a gap is read as if nothing were missing",
         patches=[(segment, "_check_complete", _nothing), (segment.LogSegment, "__post_init__", _nothing)],
         focus=LISTS,
-        seeds=20,
+        seeds=60,
     ),
     PlantedBug(
         number="fault F26",
@@ -268,7 +268,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         name="a winner that cannot be read is no conflict",
         patches=[(commit_outcome, "read_commit", _empty_where_unreadable)],
         focus=TORN,
-        seeds=30,
+        seeds=100,
     ),
     PlantedBug(
         number="fault F30",
@@ -282,7 +282,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         name="a vector that cannot be read hides nothing",
         patches=[(deletion_vector_actions.StoredVectors, "hidden", _nothing_hidden)],
         focus=dataclasses.replace(TORN, weather=Weather(switches=0.3, faults=0.2)),
-        seeds=100,
+        seeds=200,
     ),
     PlantedBug(
         number="fault F32",
@@ -340,7 +340,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         name="a commit is not checked against files that VACUUM has taken",
         patches=[(commit_loop, "check_files_exist", _nothing)],
         focus=VACUUMS,
-        seeds=60,
+        seeds=120,
         complaint="which is gone",
     ),
 )

@@ -7,7 +7,7 @@ import pytest
 from simulation.planted_bugs import PLANTED_BUGS, PlantedBug
 from simulation.storm import run_seed
 
-QUICK = 100
+QUICK = 200
 """Bugs that so many seeds find are looked for in every run of the suite."""
 
 
