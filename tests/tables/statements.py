@@ -16,7 +16,7 @@ from anabranch.commands.table_access import TableRef
 
 
 def delete(table: TableRef, condition: Column | str | None = None, *, conflict_retries: int | None = None) -> Outcome:
-    return run_statement(table, "DELETE", lambda: prepare_delete(table, condition), conflict_retries=conflict_retries)
+    return run_statement(table, "DELETE", lambda _: prepare_delete(table, condition), conflict_retries=conflict_retries)
 
 
 def update(
@@ -27,7 +27,7 @@ def update(
     conflict_retries: int | None = None,
 ) -> Outcome:
     return run_statement(
-        table, "UPDATE", lambda: prepare_update(table, assignments, condition), conflict_retries=conflict_retries
+        table, "UPDATE", lambda _: prepare_update(table, assignments, condition), conflict_retries=conflict_retries
     )
 
 

@@ -20,6 +20,7 @@ from anabranch.exceptions import (
     DeltaConcurrentModificationException,
 )
 from anabranch.tables import DeltaTable
+from anabranch.transactions.statement_retry import Attempt
 from session_kinds import table_ref
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
@@ -333,7 +334,7 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
     table = numbered_table(delta, path)
     prepared = 0
 
-    def prepare_and_lose() -> Prepared:
+    def prepare_and_lose(_: Attempt) -> Prepared:
         nonlocal prepared
         ours = prepare_update(table, {"n": "n + 1"}, "id = 3")
         prepared += 1
