@@ -102,7 +102,7 @@ BUGS: dict[str, tuple[object, str, object, str]] = {
         _takes_unknown_for_lost,
         "and is in the log",
     ),
-    "nobody looks whether a commit is stored": (
+    "a commit is not looked for in the storage": (
         DeltaLog,
         "_check_is_stored",
         lambda *_: None,

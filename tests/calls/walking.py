@@ -118,8 +118,8 @@ class Trial:
             self._judge(run)
         where = f"call {self.number}, {names[self.number] if 0 <= self.number < len(names) else ''}: {self.fault}"
         error = f" ({type(run.error).__name__}: {str(run.error)[:200]})" if run.error else ""
-        told = f"{self.operation.name}, {where}; {run.result}{error}"
-        tally.complaints += [f"{told}: {problem}" for problem in self.problems]
+        what = f"{self.operation.name}, {where}; {run.result}{error}"
+        tally.complaints += [f"{what}: {problem}" for problem in self.problems]
         return names
 
     def _attempt(self, *, seed: int, counted: bool) -> Run:

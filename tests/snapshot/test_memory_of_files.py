@@ -20,6 +20,7 @@ from anabranch.data_skipping import statistics_columns
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.log import checkpoint_part, checkpoint_writing
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal
+from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
@@ -45,8 +46,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table with a checkpoint of all files, and the commit before it deleted."""
     log = LogInMemory.created()
     log.commit(*(add(f"day=monday/{uuid.UUID(int=i << 100)}", stats=statistics(i)) for i in range(FILES)))
-    checkpoint(log.snapshots().latest(), store := LocalStore(str(tmp_path_factory.mktemp("table"))))
-    store.put("_delta_log/00000000000000000001.json", b"{}\n")
+    store = LocalStore(str(tmp_path_factory.mktemp("table")))
+    checkpoint(log.snapshots().latest(), store)
     return Path(store.root)
 
 
@@ -94,6 +95,8 @@ def memory(rows_at_once: None) -> Iterator[Memory]:
 
 
 def checkpoint(snapshot: Snapshot, store: LocalStore) -> None:
+    # A checkpoint of a version without a commit would be that of a dropped table.
+    store.put(commit_path(snapshot.version), b"{}\n")
     write_checkpoint(store, snapshot, clock=StillClock(), new_uuid=CountedUuids())
 
 
