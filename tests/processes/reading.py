@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 
+from anabranch.storage.log_store import LogStore
 from interop.readers import READERS
-from processes.appender import COLUMNS, ROWS
+from processes.appender import COLUMNS, ROWS, append, create, table_in
+from transactions.log_linter import lint
 
 Append = tuple[int, int]
 """The writer, and which of its appends."""
@@ -35,6 +39,25 @@ def run(*arguments: str, **environment: str) -> dict[Append, int]:
         writer, number, version = map(int, line.split())
         landed[writer, number] = version
     return landed
+
+
+def append_from_threads(opened: Callable[[], LogStore]) -> Counter[Append]:
+    """Let eight writers of this process append five times, each with a table object of its own; what they appended."""
+    create(table_in(opened()), {"delta.checkpointInterval": "10"})
+    landed: list[int] = []
+
+    def work(writer: int) -> None:
+        table = table_in(opened())
+        landed.extend(append(table, writer=writer, number=number) for number in range(5))
+
+    threads = [threading.Thread(target=work, args=(writer,)) for writer in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(landed) == list(range(1, 41))
+    assert lint(opened()) == []
+    return Counter((writer, number) for writer in range(8) for number in range(5))
 
 
 def appends_in(rows: pa.Table) -> Counter[Append]:

@@ -8,15 +8,14 @@ reads the same settings for the log, which goes through no jar.
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from interop.readers import read_by_delta_rs
-from processes.appender import ROWS, STORAGE, append, create, table_in
-from processes.reading import appends_in, run
+from processes.appender import ROWS, STORAGE, create, table_in
+from processes.reading import append_from_threads, appends_in, run
 from storage.services import BUCKET, SECRET_KEY, SETTINGS, s3_store
 from transactions.log_linter import lint
 
@@ -33,23 +32,7 @@ def read_over_s3(endpoint: str, name: str, version: int | None = None) -> pa.Tab
 
 
 def test_threads_append(endpoint: str) -> None:
-    """Eight writers in one process, each with a table object of its own."""
-    create(table_in(s3_store(endpoint, "threads")), {"delta.checkpointInterval": "10"})
-    landed: list[int] = []
-
-    def work(writer: int) -> None:
-        table = table_in(s3_store(endpoint, "threads"))
-        landed.extend(append(table, writer=writer, number=number) for number in range(5))
-
-    threads = [threading.Thread(target=work, args=(writer,)) for writer in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert sorted(landed) == list(range(1, 41))
-    assert lint(s3_store(endpoint, "threads")) == []
-    expected = Counter((writer, number) for writer in range(8) for number in range(5))
+    expected = append_from_threads(lambda: s3_store(endpoint, "threads"))
     assert appends_in(read_over_s3(endpoint, "threads")) == expected
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
-from anabranch.storage.log_store import LogStore
 from interop.readers import read_by_delta_rs
-from processes.appender import STORAGE, append, create, table_in
-from processes.reading import appends_in, run
+from processes.appender import STORAGE, create, table_in
+from processes.reading import append_from_threads, appends_in, run
 from storage.services import (
     AZURE,
     AZURE_ACCOUNT,
@@ -29,25 +26,6 @@ from transactions.log_linter import lint
 
 azure = pytest.mark.skipif(AZURE not in os.environ, reason="needs Azurite: run `make test-services`")
 hdfs = pytest.mark.skipif(HDFS not in os.environ, reason="needs an HDFS: run `make test-services`")
-
-
-def append_from_threads(opened: Callable[[], LogStore]) -> Counter[tuple[int, int]]:
-    """Eight writers in one process, each with a table object of its own, and what they have appended."""
-    create(table_in(opened()), {"delta.checkpointInterval": "10"})
-    landed: list[int] = []
-
-    def work(writer: int) -> None:
-        table = table_in(opened())
-        landed.extend(append(table, writer=writer, number=number) for number in range(5))
-
-    threads = [threading.Thread(target=work, args=(writer,)) for writer in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(landed) == list(range(1, 41))
-    assert lint(opened()) == []
-    return Counter((writer, number) for writer in range(8) for number in range(5))
 
 
 def rows_on_azure(name: str) -> Counter[tuple[int, int]]:
