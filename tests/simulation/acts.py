@@ -11,10 +11,13 @@ from anabranch.commands.restore.restore_table import missing_files
 from anabranch.log.cleanup import clean_up_log
 from anabranch.log.log_compaction import write_log_compaction
 from anabranch.snapshot.checkpointing import write_checkpoint
+from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.reserved_numbers import ExecuteAgainError
 from concurrency.executor import Running, begin
+from concurrency.foreign import ForeignCommit
 from concurrency.played_transactions import RunningTransaction
 from concurrency.several_statements import SeveralStatements
-from concurrency.statements import Restore, Statement
+from concurrency.statements import ReserveNumbers, Restore, Statement
 from simulation.events import THINK
 from simulation.log_watch import LogWatch
 from simulation.scheduling import Turn
@@ -34,6 +37,8 @@ class Attempt:
     act: Act
     running: Running | RunningTransaction | None = None
     versions: list[int] = dataclasses.field(default_factory=list)
+    reservations: dict[int, ReserveNumbers] = dataclasses.field(default_factory=dict)
+    """Versions that only reserve numbers for its statement, as far as it has heard of them."""
     result: str = "nothing"
     version: int | None = None
     """The version that the actor got: where it committed, or may have."""
@@ -99,13 +104,26 @@ class Change(Act):
                 process.check(process.watch.problems_of_snapshot(running.transaction.snapshot))
             if isinstance(statement, Restore):
                 _check_files(played, running, statement)
-        process.attempt.running = running
-        process.turn.call(THINK, "")
-        committed = running.commit()
+        committed = _committed(process, running)
         return None if committed is None else committed.version
 
     def __str__(self) -> str:
         return str(self.statement)
+
+
+def _committed(process: Process, running: Running | RunningTransaction) -> CommittedVersion | ForeignCommit | None:
+    """Commit; a statement that has only lost its numbers is executed again with those that are reserved for it."""
+    while True:
+        process.attempt.running = running
+        process.turn.call(THINK, "")
+        try:
+            return running.commit()
+        except ExecuteAgainError as again:
+            assert isinstance(running, Running)
+            assert running.again is not None, "only INSERT generates numbers here"
+            (numbers,) = again.reserved.ranges.values()
+            process.attempt.reservations[again.reserved.version] = ReserveNumbers(numbers.first, numbers.last)
+            running = running.again(again.reserved)
 
 
 def _check_files(played: SimulatedTable, running: Running, statement: Restore) -> None:

@@ -22,6 +22,7 @@ from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.storage.store_rules import split_path
+from anabranch.transactions.commit.number_reservation import OPERATION as RESERVE_IDENTITY
 from simulation.events import DAY_MS, duration
 from simulation.scheduling import StorageClock
 from simulation.simulated_store import Disk
@@ -50,6 +51,11 @@ class KeptCommit:
     data: bytes
     cause: Cause
     live: Keys
+
+    @property
+    def only_reserves(self) -> bool:
+        """Whether it only reserves numbers of identity columns, for a statement that is executed again."""
+        return f'"operation":"{RESERVE_IDENTITY}"'.encode() in self.data
 
 
 class LogWatch:

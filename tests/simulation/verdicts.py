@@ -28,7 +28,8 @@ def problems_of_attempts(attempts: Sequence[Attempt], watch: LogWatch) -> list[s
     """What was acknowledged is in the log once, what was refused is not, and the rest at most once."""
     problems = []
     for attempt in attempts:
-        at, result = attempt.versions, attempt.result
+        at = [version for version in attempt.versions if not watch.commits[version].only_reserves]
+        result = attempt.result
         if isinstance(attempt.act, Vacuum | GiveRowIds):
             continue
         if result == "committed" and at != [attempt.version]:
@@ -52,7 +53,10 @@ def problems_of_log(scenario: Scenario, played: PlayedTable, watch: LogWatch, at
         cause = kept.cause
         assert isinstance(cause, Attempt)
         running = cause.running
-        if isinstance(cause.act, Change) and running is not None:
+        if kept.only_reserves:
+            statement = cause.reservations.get(version, Nothing())
+            facts = (statement, Plan(), Nothing().effect([]), version - 1)
+        elif isinstance(cause.act, Change) and running is not None:
             facts = (running.statement, running.plan, running.effect, running.read_version)
         else:
             facts = (Nothing(), Plan(), Nothing().effect([]), version - 1)
