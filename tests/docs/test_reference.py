@@ -30,7 +30,6 @@ NOT_FOR_USERS = {
     "spark.anabranch.tables.answered",  # by it a server reports to its clients what it supports
     "spark.sql.catalog.spark_catalog",  # these two request the jar, and are left out for its programs
     "spark.sql.catalogImplementation",
-    "spark.sql.codegen.factoryMode",  # small plans are interpreted
     "spark.sql.codegen.maxFields",
     "spark.sql.codegen.wholeStage",
     "spark.sql.extensions",

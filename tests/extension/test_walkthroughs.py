@@ -143,9 +143,9 @@ def test_a_session_of_many_paths_still_keeps_the_newest(
 JOBS_MAX = {
     "INSERT INTO {table} VALUES ({id} + 1000, 1)": 0,
     "SELECT * FROM {table} WHERE id = {id}": 1,
-    "DELETE FROM {table} WHERE id = {id}": 0,
-    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 0,
-    STATEMENTS["One MERGE"]: 0,
+    "DELETE FROM {table} WHERE id = {id}": 1,
+    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 1,
+    STATEMENTS["One MERGE"]: 2,
 }
 """Jobs of Spark from the statement to its collected result."""
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from pyspark.sql import DataFrame
 
 from anabranch.spark.conditions.repeatable_rows import is_repeatable
-
-_NULL = -(2**63)
 
 
 class Size(enum.IntEnum):
@@ -49,19 +46,6 @@ def kept_if_small(frame: DataFrame) -> DataFrame | None:
     jvm: Any = frame.sparkSession._jvm
     kept = jvm.anabranch.SmallPlans.kept(frame._jdf)
     return None if kept is None else DataFrame(kept, frame.sparkSession)
-
-
-def numbers_if_small(frame: DataFrame, columns: Sequence[str]) -> list[list[int | None]] | None:
-    """The values in these columns of a small frame, computed now; None for others, and for many rows.
-
-    The columns have ints and longs, but not the lowest long.
-    """
-    jvm: Any = frame.sparkSession._jvm
-    numbers = jvm.anabranch.SmallPlans.numbers(frame._jdf, "\0".join(columns))
-    if numbers is None:
-        return None
-    values = np.frombuffer(numbers, ">i8").reshape(-1, len(columns))
-    return [[None if value == _NULL else value for value in row] for row in values.tolist()]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

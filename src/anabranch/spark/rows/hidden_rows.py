@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_vector_size, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.rows.cached_rows import in_few_tasks, numbers_if_small, size_of
+from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
 from anabranch.transactions.rows.row_ids import row_count
 
 CHUNK_BITS = 12
@@ -136,16 +136,15 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedR
     """Runs the frame, which has the position columns of `ScanRequest`, and returns its rows as bitmaps.
 
     Spark's own aggregates build them, 4 KB for each 32,768 positions with a row among them. So executors need no
-    Python, and the driver receives little data, for any number of rows. Few rows of a small frame come as they are.
-    `group_by` are columns with ints.
+    Python, and the driver receives little data, for any number of rows. Rows that the driver has need no job.
     """
-    rows = numbers_if_small(frame, (FILE_ID_COLUMN, ROW_INDEX_COLUMN, *group_by))
-    if rows is not None:
-        return _marks_of_rows(rows)
+    size = size_of(frame)
+    if size is Size.LOCAL:
+        return _marks_of_rows(frame.select(FILE_ID_COLUMN, ROW_INDEX_COLUMN, *group_by).collect())
     # The aggregates count positions from one.
     position = f"{ROW_INDEX_COLUMN} + 1"
     marked = (
-        in_few_tasks(frame, size_of(frame))
+        in_few_tasks(frame, size)
         .groupBy(FILE_ID_COLUMN, *group_by, F.expr(f"bitmap_bucket_number({position}) AS {_BUCKET}"))
         .agg(
             F.expr(f"bitmap_construct_agg(bitmap_bit_position({position})) AS {_BITS}"),
@@ -156,7 +155,7 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedR
     return _gathered(marked, group_by)
 
 
-def _marks_of_rows(rows: Iterable[Sequence[Any]]) -> list[MarkedRows]:
+def _marks_of_rows(rows: Iterable[tuple[Any, ...]]) -> list[MarkedRows]:
     """The marks of rows with file id, position and the values that they are grouped by."""
     by_key: dict[tuple[Any, ...], list[int | None]] = {}
     for file_id, position, *group in rows:

@@ -18,18 +18,12 @@ final class DriverRows {
 
   /** The rows; null where a job must compute them, or they are many. */
   static List of(SparkPlan plan) {
-    List rows = known(plan);
-    if (rows == null) rows = DriverTask.ofFewRows(plan, ROWS_MAX + 1);
-    return rows == null || rows.size() > ROWS_MAX ? null : rows;
-  }
-
-  private static List known(SparkPlan plan) {
     if (plan instanceof LocalTableScanExec) {
       LocalTableScanExec scan = (LocalTableScanExec) plan;
       if (scan.rows().size() > ROWS_MAX || scan.stream().isDefined()) return null;
       return new ArrayList(scala.jdk.javaapi.CollectionConverters.asJava(scan.rows()));
     }
-    if (isStage(plan)) return known((SparkPlan) plan.children().apply(0));
+    if (isStage(plan)) return of((SparkPlan) plan.children().apply(0));
     if (plan instanceof UnionExec) return union((UnionExec) plan);
     return plan instanceof ProjectExec ? oneRow((ProjectExec) plan) : null;
   }
@@ -37,7 +31,7 @@ final class DriverRows {
   private static List union(UnionExec plan) {
     List rows = new ArrayList();
     for (int i = 0; i < plan.children().size(); i++) {
-      List of = known((SparkPlan) plan.children().apply(i));
+      List of = of((SparkPlan) plan.children().apply(i));
       if (of == null || rows.size() + of.size() > ROWS_MAX) return null;
       rows.addAll(of);
     }

@@ -124,14 +124,7 @@ public final class IsLive extends BinaryExpression implements java.io.Serializab
   }
 
   public Object eval(InternalRow input) {
-    byte[] vector = (byte[]) hidden.eval(input);
-    if (vector == null) return Boolean.TRUE;
-    long row = ((Long) rowIndex.eval(input)).longValue();
-    // Rows after the last chunk use the entry after the last, which hides nothing.
-    int chunk = (int) Math.min(row >>> chunkBits.intValue(), WritableComparator.readInt(vector, 0));
-    int within = (int) (row & ((1 << chunkBits.intValue()) - 1)) >>> WORD_BITS;
-    int word = WritableComparator.readInt(vector, WritableComparator.readInt(vector, chunk * 4 + 4) + within * 4);
-    return Boolean.valueOf(((word >>> (int) (row & WORD_MASK)) & 1) == 0);
+    return ofSpark().eval(input);
   }
 
   public Expression left() {

@@ -1,6 +1,5 @@
 package anabranch;
 
-import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
@@ -14,8 +13,6 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution$;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
 /**
@@ -55,44 +52,15 @@ public final class SmallPlans implements scala.Function0 {
    * @return null for a frame that is not small, or has more rows than the driver writes by itself
    */
   public static org.apache.spark.sql.classic.Dataset kept(org.apache.spark.sql.classic.Dataset frame) {
-    List rows = rows(frame);
-    if (rows == null) return null;
-    Seq kept = scala.jdk.javaapi.CollectionConverters.asScala(rows).toSeq();
-    LocalRelation relation = LocalRelation$.MODULE$.apply(frame.queryExecution().analyzed().output(), kept, false, scala.Option.empty());
-    return org.apache.spark.sql.classic.Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) frame.sparkSession(), relation);
-  }
-
-  /**
-   * The values in columns of a small frame, computed as those of `kept`, row by row, as big-endian longs.
-   *
-   * @param names of columns with ints and longs, separated by NUL; null in them is `Long.MIN_VALUE`
-   */
-  public static byte[] numbers(org.apache.spark.sql.classic.Dataset frame, String names) {
-    String[] columns = names.split("\0");
-    Seq others = FileWriteArguments.seq(Arrays.asList(columns).subList(1, columns.length));
-    org.apache.spark.sql.classic.Dataset chosen = (org.apache.spark.sql.classic.Dataset) frame.select(columns[0], others);
-    List rows = rows(chosen);
-    if (rows == null) return null;
-    StructType types = chosen.schema();
-    ByteBuffer numbers = ByteBuffer.allocate(8 * columns.length * rows.size());
-    for (int i = 0; i < rows.size(); i++) {
-      InternalRow row = (InternalRow) rows.get(i);
-      for (int c = 0; c < columns.length; c++) {
-        boolean isInt = types.apply(c).dataType().equals(DataTypes.IntegerType);
-        numbers.putLong(row.isNullAt(c) ? Long.MIN_VALUE : isInt ? (long) row.getInt(c) : row.getLong(c));
-      }
-    }
-    return numbers.array();
-  }
-
-  private static List rows(org.apache.spark.sql.classic.Dataset frame) {
-    long bytes = bytes(frame.queryExecution().analyzed());
-    if (bytes > BYTES_MAX) return null;
+    if (bytes(frame.queryExecution().analyzed()) > BYTES_MAX) return null;
+    org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
     QueryExecution execution = ((org.apache.spark.sql.classic.Dataset) frame.coalesce(1)).queryExecution();
     List rows = DriverRows.of(execution.executedPlan());
-    if (rows == null) rows = DriverTask.rows(execution.executedPlan(), bytes, DriverRows.ROWS_MAX + 1);
     if (rows == null) rows = computed(execution);
-    return rows.size() > DriverRows.ROWS_MAX ? null : rows;
+    if (rows.size() > DriverRows.ROWS_MAX) return null;
+    Seq kept = scala.jdk.javaapi.CollectionConverters.asScala(rows).toSeq();
+    LocalRelation relation = LocalRelation$.MODULE$.apply(frame.queryExecution().analyzed().output(), kept, false, scala.Option.empty());
+    return org.apache.spark.sql.classic.Dataset.ofRows(session, relation);
   }
 
   private static List computed(QueryExecution execution) {
