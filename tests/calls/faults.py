@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,3 +27,17 @@ class Fault:
 
     def __str__(self) -> str:
         return self.name
+
+
+class CallCounter:
+    """Numbers the calls of an operation while it is active."""
+
+    is_active = False
+
+    @contextlib.contextmanager
+    def counted(self, *, active: bool = True) -> Iterator[None]:
+        before, self.is_active = self.is_active, active
+        try:
+            yield
+        finally:
+            self.is_active = before

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from anabranch.storage.local import directory_lock, durable_files, local_store, local_tree
 from anabranch.storage.local.local_store import LocalStore
-from calls.faults import Fault
+from calls.faults import CallCounter, Fault
 from calls.tables import FirstState
 from storage.faults import WriterDied
 
@@ -43,25 +43,16 @@ FAULTS = (
 EFFECTS = {"link", "replace", "unlink", "mkdir", "rmdir", "fsync", "write", "read", "close", "stat"}
 
 
-class SystemCalls:
+class SystemCalls(CallCounter):
     """Counts the calls of an operation, and lets one of them fail."""
 
     def __init__(self) -> None:
-        self.is_active = False
         self.begin(-1, None)
 
     def begin(self, number: int, fault: Fault | None) -> None:
         """The next operation fails at the call with this number."""
         self.names: list[str] = []
         self._number, self._fault, self._has_failed, self._is_dead = number, fault, False, False
-
-    @contextlib.contextmanager
-    def counted(self, *, active: bool = True) -> Iterator[None]:
-        before, self.is_active = self.is_active, active
-        try:
-            yield
-        finally:
-            self.is_active = before
 
     def call(self, name: str, path: object, effect: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         if not self.is_active:

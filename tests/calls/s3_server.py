@@ -20,7 +20,7 @@ from moto.s3.models import s3_backends
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.object.object_options import ObjectStoreOptions
 from anabranch.storage.object.object_store import ObjectStore
-from calls.faults import Fault
+from calls.faults import CallCounter, Fault
 from calls.tables import FirstState
 from processes.s3_server import OneRequestAtATime
 from storage.services import BUCKET, s3_store
@@ -48,14 +48,13 @@ FAULTS = (
 )
 
 
-class FailingServer:
+class FailingServer(CallCounter):
     """moto behind a front that counts the requests of an operation, and lets one of them fail."""
 
     def __init__(self) -> None:
         self._moto = OneRequestAtATime()
         self._lock = threading.Lock()
         self._late: list[dict[str, Any]] = []
-        self.is_active = False
         self.begin(-1, None)
 
     def begin(self, number: int, fault: Fault | None) -> None:
@@ -67,14 +66,6 @@ class FailingServer:
     def keeps_waiting(self) -> bool:
         """Whether a request of the operation gets no reply in time."""
         return self._fault is not None and self._fault.error == "wait"
-
-    @contextlib.contextmanager
-    def counted(self, *, active: bool = True) -> Iterator[None]:
-        before, self.is_active = self.is_active, active
-        try:
-            yield
-        finally:
-            self.is_active = before
 
     def settle(self) -> None:
         """The requests that are late take effect."""
