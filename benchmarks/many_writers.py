@@ -258,7 +258,8 @@ def measure(root: str, *, writers: int, commits: int, processes: bool) -> str:
         workers: list[Any] = [spawn.Process(target=work_in_process, args=(queue, *some, begin)) for some in arguments]
     else:
         workers = [
-            threading.Thread(target=lambda some: results.append(work(*some, begin)), args=(some,)) for some in arguments
+            threading.Thread(target=lambda some: results.append(work(*some, begin=begin)), args=(some,))
+            for some in arguments
         ]
     for worker in workers:
         worker.start()

@@ -154,6 +154,7 @@ def open_ours(root: str) -> dict[str, float]:
     from anabranch.clock import SystemClock  # noqa: PLC0415
     from anabranch.data_skipping.scan_plan import can_be_true  # noqa: PLC0415
     from anabranch.predicates.expressions import EQ, Column, Comparison, Literal  # noqa: PLC0415
+    from anabranch.protocol.log_paths import commit_path  # noqa: PLC0415
     from anabranch.snapshot.checkpointing import write_checkpoint  # noqa: PLC0415
     from anabranch.snapshot.snapshot_cache import SnapshotCache  # noqa: PLC0415
     from anabranch.storage.local.local_store import LocalStore  # noqa: PLC0415
@@ -180,7 +181,9 @@ def open_ours(root: str) -> dict[str, float]:
     result |= {"point query s": time.perf_counter() - before, "its CPU s": time.process_time() - before_cpu}
     result |= {"files of the key": len(files), "point query MB": _peak_mb()}
     before = time.perf_counter()
-    write_checkpoint(MemoryStore(), snapshot, clock=SystemClock(), new_uuid=lambda: str(uuid.uuid4()))
+    store = MemoryStore()
+    store.put_if_absent(commit_path(snapshot.version), b"")  # a checkpoint belongs to a commit
+    write_checkpoint(store, snapshot, clock=SystemClock(), new_uuid=lambda: str(uuid.uuid4()))
     result |= {"checkpoint s": time.perf_counter() - before, "all MB": _peak_mb(), "growth MB": _peak_mb() - before_mb}
     for version in range(snapshot.version - 4, snapshot.version + 1):
         (Path(root) / "_delta_log" / f"{version:020d}.json").unlink()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.commands.optimize.optimize_command import optimize, optimize_work
+from anabranch.commands.optimize.optimize_command import optimize, optimize_job
 from anabranch.commands.optimize.rewrite_bins import rewrite_request
 from anabranch.commands.table_access import table_at
 from anabranch.spark.session.delta_session import DeltaSession
@@ -88,13 +88,13 @@ def row_order_check(delta: DeltaSession, folder: Path, rounds: int) -> Timings:
     """The one bin of the table, written again and again, with and without the check; in turns."""
     table = table_at(delta, str(folder / "zorder"))
     snapshot = table.latest()
-    plan = optimize_work(table).plan(snapshot)
+    plan = optimize_job(table).plan(snapshot)
     (planned,) = plan.bins
     counts = {"anabranch": plan.files.row_counts(planned.files), "row order unchecked": None}
     seconds: dict[str, list[float]] = {name: [] for name in counts}
     for number in range(2 * rounds + 1):
-        for name, told in counts.items():
-            request = dataclasses.replace(rewrite_request(table, snapshot, plan, planned), row_counts=told)
+        for name, row_counts in counts.items():
+            request = dataclasses.replace(rewrite_request(table, snapshot, plan, planned), row_counts=row_counts)
             start = time.perf_counter()
             written = delta.engine.rewrite(request).written
             if number:

@@ -212,8 +212,8 @@ def _anabranch(scratch: Path) -> Iterator[Started]:
     with _running([*command, *_conf(SETTINGS)], scratch / "ours.log") as (process, start):
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
-        ports = [int(ready[door].rpartition(":")[2]) for door in ("connect", "jdbc")]
-        yield Started(process, *ports, time.perf_counter() - start)
+        connect, jdbc = (int(ready[door].rpartition(":")[2]) for door in ("connect", "jdbc"))
+        yield Started(process, connect, jdbc, time.perf_counter() - start)
 
 
 @contextlib.contextmanager

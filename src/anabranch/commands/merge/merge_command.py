@@ -25,6 +25,7 @@ from anabranch.commands.dml.statement import (
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
 from anabranch.commands.merge.merge_plan import MergePlan, plan_merge
 from anabranch.commands.merge.merge_rows import MergeRun, mark_rows, record_rows
+from anabranch.commands.merge.merge_sample import with_sample
 from anabranch.commands.merge.merge_source import measure
 from anabranch.commands.merge.merge_statement import MergeStatement
 from anabranch.commands.merge.merge_write import write_merge
@@ -83,6 +84,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
             facts = measure(source.frame, plan.on.keys, partition_columns=plan.snapshot.partition_columns)
         run = MergeRun.of(plan, target, facts, reserved=attempt.reserved)
         with watch.measured("scanTimeMs", phase="find matches"):
+            run = with_sample(run)
             marked = mark_rows(run, cached)
         record_rows(transaction, run, marked)
         with watch.measured("rewriteTimeMs"):

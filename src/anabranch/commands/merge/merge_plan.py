@@ -58,6 +58,17 @@ class MergePlan:
         conditions = (self.on, *self.matched, *self.not_matched, *self.not_matched_by_source)
         return all(condition is None or condition.repeatable for condition in conditions)
 
+    @property
+    def columns_of_conditions(self) -> frozenset[str] | None:
+        """The table's columns that decide which rows are matched and changed, maybe more; None where not known."""
+        conditions = [condition for condition in (self.on, *self.matched) if condition is not None]
+        columns: set[str] = set()
+        for condition in conditions:
+            if condition.target_columns is None:
+                return None
+            columns.update(condition.target_columns)
+        return frozenset(columns)
+
     def rows_with_columns(self, metadata: Metadata) -> RowsWithColumns:
         """What the MERGE would write if these columns were in the table: `*` means all of its columns."""
         before = set(map(fold, self.snapshot.schema.names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -32,6 +33,9 @@ from anabranch.transactions.transaction import Transaction
 CACHED_ROWS_MAX = 500_000
 """With so many rows of the source, the rows that it changes are not cached between two jobs."""
 
+FILTERED_BYTES_MIN = 1 << 20
+"""Files of fewer bytes are not worth a filter: Parquet has statistics of each megabyte or so."""
+
 _Positions = dict[int, BitMap64]
 
 
@@ -49,6 +53,8 @@ class MergeRun:
     """The files that can hold such a row."""
     reserved: ReservedNumbers | None = None
     """Numbers of identity columns that are reserved for it."""
+    changes_few_files: bool = False
+    """Whether few of the candidates hold rows to which a clause applies, as far as a sample tells."""
 
     @classmethod
     def of(
@@ -103,7 +109,30 @@ class MergeRun:
         """
         by_source = range(len(self.plan.matched), len(self.statement.changing))
         few = self.facts.num_rows <= CACHED_ROWS_MAX and not any(number in self.plan.updates for number in by_source)
-        return few or not self.plan.repeatable
+        return (few and not self.changes_few_files) or not self.plan.repeatable
+
+    @property
+    def num_candidate_bytes(self) -> int:
+        """The size of all candidates."""
+        sizes = self.snapshot.files.table["size"].filter(self.candidates)
+        return int(pc.sum(sizes).as_py() or 0)
+
+    def that_may_match(self, rows: DataFrame) -> DataFrame:
+        """Rows of the table without some that no clause changes: Parquet's own statistics skip parts of the files."""
+        if self.statement.not_matched_by_source or self.num_candidate_bytes < FILTERED_BYTES_MIN:
+            return rows
+        return self.plan.scope.where(rows, self.facts.bounds_of_columns)
+
+    @property
+    def may_read_twice(self) -> bool:
+        """Whether the rows can be found by the columns of the conditions first, and read as a whole afterwards."""
+        needs_whole_rows = bool(self.plan.updates) or self.keeps_old_values
+        return (
+            needs_whole_rows
+            and self.caches_new_values
+            and self.plan.repeatable
+            and not self.statement.not_matched_by_source
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,7 +172,7 @@ def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
     if not run.candidates.any():
         return MarkedRows(frame=None, read=None, changed={}, matched={}, counts=_no_counts(), is_ambiguous=False)
     read = run.target.read(run.candidates)
-    frame = _joined(run, read)
+    frame = _joined(run, run.that_may_match(read.frame))
     at_once = run.caches_new_values
     if (at_once and run.plan.updates) or run.statement.not_matched or (at_once and run.keeps_old_values):
         # Computed once, so that the written rows are the marked ones even where expressions are not deterministic.
@@ -156,7 +185,7 @@ def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
     return marked
 
 
-def _joined(run: MergeRun, read: ReadFiles) -> DataFrame:
+def _joined(run: MergeRun, rows: DataFrame) -> DataFrame:
     """The rows that matter, with the columns that later steps need."""
     plan, statement = run.plan, run.statement
     everything = [*run.snapshot.schema.fieldNames(), *metadata_columns(statement.alias)]
@@ -164,10 +193,10 @@ def _joined(run: MergeRun, read: ReadFiles) -> DataFrame:
     keeps = everything if run.keeps_old_values else condition_columns if statement.not_matched else []
     keeps = [*keeps, *run.id_columns]
     if statement.only_inserts:
-        return run.join.matched(read.frame, keeps=keeps).withColumn(ACTION_COLUMN, F.lit(LEFT_ALONE))
+        return run.join.matched(rows, keeps=keeps).withColumn(ACTION_COLUMN, F.lit(LEFT_ALONE))
     if run.caches_new_values:
-        return run.join.decided(read.frame, plan.updates, keeps=keeps, outputs=plan.outputs.names)
-    return run.join.decided(read.frame, {}, keeps=keeps)
+        return run.join.decided(rows, plan.updates, keeps=keeps, outputs=plan.outputs.names)
+    return run.join.decided(rows, {}, keeps=keeps)
 
 
 def _marked(frame: DataFrame, read: ReadFiles, statement: MergeStatement) -> MarkedRows:

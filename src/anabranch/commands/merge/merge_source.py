@@ -36,6 +36,8 @@ class SourceFacts:
     """Conditions on the table's columns, true for every row that can equal a row of the source in all keys."""
     matches_nothing: bool
     """Whether no row of the table can equal a row of the source in all keys."""
+    bounds_of_columns: tuple[Column, ...] = ()
+    """Those bounds that are on columns of the table alone, which are read cheaply and never fail."""
 
 
 def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Sequence[str] = ()) -> SourceFacts:
@@ -47,7 +49,7 @@ def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Se
     num_rows = int(row["num_rows"])
     if num_rows == 0:
         return SourceFacts(num_rows=0, bounds=(), matches_nothing=True)
-    bounds: list[Column] = []
+    bounds: list[tuple[JoinKey, Column]] = []
     for i, key in enumerate(bounded):
         few = row[f"values{i}"] if num_rows <= VALUES_MAX else _few_values(source, key, partition_columns)
         condition = _condition(key, row[f"min{i}"], row[f"max{i}"], few)
@@ -56,8 +58,13 @@ def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Se
         if key.null_safe and row[f"count{i}"] < num_rows:
             condition = key.target.isNull() if condition is None else condition | key.target.isNull()
         if condition is not None:
-            bounds.append(condition)
-    return SourceFacts(num_rows=num_rows, bounds=tuple(bounds), matches_nothing=False)
+            bounds.append((key, condition))
+    return SourceFacts(
+        num_rows=num_rows,
+        bounds=tuple(condition for _, condition in bounds),
+        matches_nothing=False,
+        bounds_of_columns=tuple(condition for key, condition in bounds if key.column is not None),
+    )
 
 
 def _aggregates(source: DataFrame, encoded: Sequence[Column], size: Size) -> dict[str, Any]:

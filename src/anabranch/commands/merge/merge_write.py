@@ -98,7 +98,7 @@ def _changed_rows(run: MergeRun, marked: MarkedRows) -> DataFrame | None:
         files = np.zeros_like(run.candidates)
         files[np.flatnonzero(run.candidates)[sorted(marked.changed)]] = True
         keeps = [*(run.snapshot.schema.fieldNames() if run.keeps_old_values else ()), *run.id_columns]
-        rows = run.target.read(files).frame
+        rows = run.that_may_match(run.target.read(files).frame)
         frame = run.join.decided(rows, plan.updates, keeps=keeps, outputs=plan.outputs.names)
     return frame.where(APPLIED)
 

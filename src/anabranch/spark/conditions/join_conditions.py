@@ -150,10 +150,23 @@ class JoinScope:
         """A predicate in physical names: true whenever all these conditions on `target` are, maybe for more rows."""
         if not conditions:
             return TRUE
+        return self._names.of(conjunction(passed_filters(self._filtered(conditions))))
+
+    def where(self, rows: DataFrame, conditions: Sequence[Column]) -> DataFrame:
+        """The rows for which these conditions on `target` are true; `rows` begins with the table's columns."""
+        if not conditions:
+            return rows
+        jvm: Any = self._spark._jvm
+        filtered = self._filtered(conditions)
+        return DataFrame(
+            jvm.anabranch.PlanFunctions.filteredLike(rows._jdf, filtered._jdf, self.target._jdf), self._spark
+        )
+
+    def _filtered(self, conditions: Sequence[Column]) -> DataFrame:
         frame = self.target
         for condition in conditions:
             frame = frame.where(condition)
-        return self._names.of(conjunction(passed_filters(frame)))
+        return frame
 
 
 def _key(resolved: Any, part: Mapping[str, Any]) -> JoinKey:

@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
+import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -216,6 +217,31 @@ public final class PlanFunctions {
   /** The number of subqueries in a frame, nested ones included. */
   public static int subqueries(org.apache.spark.sql.classic.Dataset frame) {
     return frame.queryExecution().analyzed().subqueriesAll().size();
+  }
+
+  /**
+   * The rows of a frame that pass the filters of another one, which are on the columns of `columns`. The frame begins with the same columns under
+   * other ids.
+   */
+  public static org.apache.spark.sql.classic.Dataset filteredLike(org.apache.spark.sql.classic.Dataset frame,
+      org.apache.spark.sql.classic.Dataset filtered, org.apache.spark.sql.classic.Dataset columns) {
+    Seq called = columns.queryExecution().analyzed().output();
+    Seq output = frame.queryExecution().analyzed().output();
+    List same = new ArrayList();
+    for (int i = 0; i < called.size(); i++) {
+      Attribute column = (Attribute) called.apply(i);
+      same.add(new Alias((Attribute) output.apply(i), column.name(), column.exprId(), (Seq) Nil$.MODULE$, scala.Option.empty(),
+          (Seq) Nil$.MODULE$));
+    }
+    Made made = new Made(scala.jdk.javaapi.CollectionConverters.asScala(same).toList());
+    org.apache.spark.sql.classic.Dataset rows = frame;
+    LogicalPlan plan = filtered.queryExecution().analyzed();
+    while (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Filter) {
+      org.apache.spark.sql.catalyst.plans.logical.Filter filter = (org.apache.spark.sql.catalyst.plans.logical.Filter) plan;
+      rows = rows.where(ExpressionUtils.column((Expression) filter.condition().transform(made)));
+      plan = filter.child();
+    }
+    return rows;
   }
 
   /** The names of the operators that are the leaves of a frame, each with NUL at its end; null for a frame that is not deterministic. */

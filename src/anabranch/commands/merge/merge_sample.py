@@ -1,0 +1,59 @@
+"""Whether most files hold rows that a MERGE changes, by a look at some of them.
+
+To read a table once is best where most files hold such rows. Where few do, the columns of the conditions are read
+first, and all columns of those few files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.commands.merge.merge_join import APPLIED
+from anabranch.commands.merge.merge_rows import MergeRun
+from anabranch.log.file_columns import FileMask
+from anabranch.spark.engine import FILE_ID_COLUMN
+from anabranch.spark.write.row_checks import typed_violations
+
+BYTES_MIN = 64 << 20
+"""A smaller read of all columns takes no longer than the job that looks."""
+FILES_MIN = 8
+FILES_OF_SAMPLE = 16
+"""One of so many files is looked at."""
+COLUMNS_RATIO_MIN = 3
+"""The table must have so many times as many columns as the conditions, so that to read these first costs little."""
+
+
+def with_sample(run: MergeRun) -> MergeRun:
+    """The run, which knows whether changed rows are in few files, if it may be worth a job to find that out."""
+    if not run.may_read_twice or not _is_worth_a_look(run):
+        return run
+    files = _sample(run.candidates)
+    few = 2 * _num_changed(run, files) < int(np.count_nonzero(files))
+    return dataclasses.replace(run, changes_few_files=few)
+
+
+def _is_worth_a_look(run: MergeRun) -> bool:
+    columns = run.plan.columns_of_conditions
+    if columns is None or COLUMNS_RATIO_MIN * len(columns) > len(run.snapshot.schema.fields):
+        return False
+    if np.count_nonzero(run.candidates) < FILES_MIN:
+        return False
+    return run.num_candidate_bytes >= BYTES_MIN
+
+
+def _sample(candidates: FileMask) -> FileMask:
+    """Some of the files, evenly spread over them all."""
+    chosen = np.zeros_like(candidates)
+    chosen[np.flatnonzero(candidates)[FILES_OF_SAMPLE // 2 :: FILES_OF_SAMPLE]] = True
+    return chosen
+
+
+def _num_changed(run: MergeRun, files: FileMask) -> int:
+    """How many of the files hold rows that the MERGE changes."""
+    rows = run.join.decided(run.that_may_match(run.target.read(files).frame), {}, keeps=())
+    with typed_violations():
+        (row,) = rows.where(APPLIED).agg(F.size(F.collect_set(FILE_ID_COLUMN))).collect()
+    return int(row[0])
