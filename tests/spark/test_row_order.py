@@ -43,12 +43,17 @@ def test_keys_are_divided_evenly(keys: list[int], files: int) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(("dimensions", "bits"), [(2, 5), (3, 3), (7, 1)])
 @pytest.mark.parametrize("curve", [HilbertOrder(), ZOrder()], ids=["Hilbert", "Z"])
-def test_spark_computes_the_same_keys(spark: SparkSession, curve: HilbertOrder | ZOrder) -> None:
-    frame = spark.range(512).selectExpr(
-        "cast(id % 8 AS int) a", "cast(id div 8 % 8 AS int) b", "cast(id div 64 AS int) c"
+def test_spark_computes_the_same_keys(
+    spark: SparkSession, curve: HilbertOrder | ZOrder, dimensions: int, bits: int
+) -> None:
+    names = [f"c{dimension}" for dimension in range(dimensions)]
+    points = 1 << dimensions * bits
+    frame = spark.range(points).selectExpr(
+        *(f"cast(id >> {bits * dimension} & {(1 << bits) - 1} AS int) {name}" for dimension, name in enumerate(names))
     )
-    table = curve.with_key(frame, ["a", "b", "c"], 3, "key").toArrow()
-    due = curve.keys([table[name].to_numpy().astype(np.int64) for name in ("a", "b", "c")], 3)
+    table = curve.with_key(frame, names, bits, "key").toArrow()
+    due = curve.keys([table[name].to_numpy().astype(np.int64) for name in names], bits)
     assert table["key"].to_pylist() == due.tolist()
-    assert len(set(due.tolist())) == 512
+    assert len(set(due.tolist())) == points

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.spark.layout.range_numbers import Numbers, any_of_bits, bit_of, constant_array
+from anabranch.spark.layout.range_numbers import Numbers, any_of_bits, constant_array
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,6 +102,39 @@ def _rotated_right(corner: int, by: int, dimensions: int) -> int:
 
 
 _STEP = "__anabranch_hilbert_{}"
+_INDEX_BITS_MAX = 6
+"""A step takes as many bits of each coordinate as fit: Java does not compile a method with a step for each bit."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LongSteps:
+    """Steps of `levels` bits of each coordinate, as `HilbertSteps` has of one bit.
+
+    The step `next state | rank of the corners on the curve` is at `state | bits of the first coordinate | bits of the
+    second | …`, where a state is shifted by all these bits.
+    """
+
+    levels: int
+    dimensions: int
+    steps: tuple[int, ...]
+
+
+@functools.cache
+def long_steps(dimensions: int, levels: int) -> LongSteps:
+    """The steps of `hilbert_steps`, that many put together."""
+    single = hilbert_steps(dimensions)
+    bits = dimensions * levels
+    index = np.arange(len(single.steps) >> dimensions << bits, dtype=np.int64)
+    coordinates = [(index >> (dimension * levels)) & ((1 << levels) - 1) for dimension in range(dimensions)][::-1]
+    state, ranks = index >> bits << dimensions, np.zeros_like(index)
+    corner_bits = (1 << dimensions) - 1
+    for level in reversed(range(levels)):
+        corner = np.zeros_like(index)
+        for coordinate in coordinates:
+            corner = (corner << 1) | ((coordinate >> level) & 1)
+        step = single.steps[state | corner]
+        state, ranks = step & ~corner_bits, (ranks << dimensions) | (step & corner_bits)
+    return LongSteps(levels=levels, dimensions=dimensions, steps=tuple((state >> dimensions << bits | ranks).tolist()))
 
 
 class HilbertOrder:
@@ -117,19 +150,25 @@ class HilbertOrder:
         Each step is a column of its own, which the next step and the key read, so that none is computed twice.
         """
         dimensions = len(numbers)
-        steps = constant_array(hilbert_steps(dimensions).steps.tolist())
-        rank_bits = (1 << dimensions) - 1
-        names = [_STEP.format(bit) for bit in range(bits)]
-        previous = F.lit(0).cast("bigint")
-        for bit in reversed(range(bits)):
-            corner = any_of_bits(
-                [bit_of(F.col(number), bit, to=dimension) for dimension, number in enumerate(reversed(numbers))]
-            )
-            index = previous.bitwiseAND(F.lit(~rank_bits).cast("bigint")).bitwiseOR(corner)
-            frame = frame.withColumn(names[bit], F.get(steps, index.cast("int")))
-            previous = F.col(names[bit])
-        ranks = [
-            F.shiftleft(F.col(step).bitwiseAND(F.lit(rank_bits).cast("bigint")), bit * dimensions)
-            for bit, step in enumerate(names)
-        ]
+        levels_max = max(1, _INDEX_BITS_MAX // dimensions)
+        ranks, names = [], []
+        state = F.lit(0).cast("bigint")
+        left = bits
+        while left:
+            levels = left % levels_max or levels_max
+            left -= levels
+            names.append(_STEP.format(left))
+            chunks = [
+                F.shiftleft(
+                    F.shiftright(F.col(number), left).bitwiseAND(F.lit((1 << levels) - 1)).cast("bigint"),
+                    levels * dimension,
+                )
+                for dimension, number in enumerate(reversed(numbers))
+            ]
+            index = F.shiftleft(state, dimensions * levels).bitwiseOR(any_of_bits(chunks))
+            steps = constant_array(long_steps(dimensions, levels).steps)
+            frame = frame.withColumn(names[-1], F.get(steps, index.cast("int")))
+            step, rank_bits = F.col(names[-1]), dimensions * levels
+            state = F.shiftright(step, rank_bits)
+            ranks.append(F.shiftleft(step.bitwiseAND(F.lit((1 << rank_bits) - 1).cast("bigint")), left * dimensions))
         return frame.withColumn(name, any_of_bits(ranks)).drop(*names)

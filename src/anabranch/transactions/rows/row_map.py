@@ -85,18 +85,25 @@ class Moves:
 
     def moved(self, positions: BitMap64, *, source: str, hidden: BitMap64) -> dict[str, BitMap64]:
         """The new positions of visible rows of the source, by output path. `hidden` are its hidden rows."""
-        visible = sorted_positions(positions)
-        ranks = visible - np.searchsorted(sorted_positions(hidden), visible).astype(np.uint64)
+        ranks = sorted_positions(positions)
+        if hidden:
+            ranks = ranks - sorted_positions(hidden).searchsorted(ranks).astype(np.uint64)
         targets: dict[str, BitMap64] = {}
+        runs = self.runs[source]
         first = 0
-        for run in self.runs[source]:
+        for run in runs:
             hidden_in_run = _within(self.hidden[run.path], run)
             last = first + run.count - len(hidden_in_run)
-            ranks_in_run = ranks[np.searchsorted(ranks, first) : np.searchsorted(ranks, last)] - np.uint64(first)
-            if len(ranks_in_run):
+            part = (
+                ranks if len(runs) == 1 else ranks[slice(*ranks.searchsorted(np.array([first, last], dtype=np.uint64)))]
+            )
+            ranks_in_run = part - np.uint64(first)
+            if len(part) and not len(hidden_in_run):
+                targets.setdefault(run.path, BitMap64()).update(BitMap64(ranks_in_run + np.uint64(run.start)))
+            elif len(part):
                 # For each hidden row of the run, how many visible rows of the run precede it.
                 visible_before = hidden_in_run - np.arange(len(hidden_in_run), dtype=np.uint64) - np.uint64(run.start)
-                hidden_before = np.searchsorted(visible_before, ranks_in_run, side="right").astype(np.uint64)
+                hidden_before = visible_before.searchsorted(ranks_in_run, side="right").astype(np.uint64)
                 new_positions = ranks_in_run + hidden_before + np.uint64(run.start)
                 targets.setdefault(run.path, BitMap64()).update(BitMap64(new_positions))
             first = last
@@ -155,5 +162,7 @@ def sorted_positions(positions: BitMap64) -> Positions:
 
 def _within(hidden: Positions, run: Run) -> Positions:
     """The positions that are in the run."""
-    first, last = np.searchsorted(hidden, np.array([run.start, run.start + run.count], dtype=np.uint64))
+    if not len(hidden):
+        return hidden
+    first, last = hidden.searchsorted(np.array([run.start, run.start + run.count], dtype=np.uint64))
     return hidden[first:last]
