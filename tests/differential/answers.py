@@ -10,11 +10,15 @@ what it gave:
     ! CONDITION STATE   an error; `-` is no SQLSTATE
 
 Statements without rows, and Python without a value, have no such lines. What tables held in the end follows the steps.
+
+Names of metrics, which are many and the same in most histories, stand before the programs: `@DELETE ["executionTimeMs", …]`
+is what `@DELETE` means at the end of an item.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +28,31 @@ from differential.programs import Program
 FOLDER = Path(__file__).with_name("answers")
 _INDENT = "    "
 _NO_COLUMNS = "struct<>"
+_METRICS = re.compile(r'^( *- \[\d+, "([A-Z ]+)", .*)(\["\w+"(?:, "\w+")+\])\]$', re.MULTILINE)
+_NAMED_METRICS = re.compile(r"^( *- .*, )@(\w+)\]$", re.MULTILINE)
+_NAME_OF_METRICS = re.compile(r"^@(\w+) (.*)$", re.MULTILINE)
 
 Answer = dict[str, Any]
 Recorded = list[tuple[str, Answer]]
 """Steps with their answers."""
+
+
+def as_file(versions: str, programs: list[str]) -> str:
+    """The text of a file, of what `as_text` made of its programs."""
+    names: dict[str, str] = {}
+    taken: dict[str, int] = {}
+
+    def named(line: re.Match[str]) -> str:
+        before, operation, metrics = line.groups()
+        if metrics not in names:
+            name = operation.replace(" ", "_")
+            taken[name] = taken.get(name, 0) + 1
+            names[metrics] = name if taken[name] == 1 else f"{name}_{taken[name]}"
+        return f"{before}@{names[metrics]}]"
+
+    text = "\n".join(_METRICS.sub(named, program) for program in programs)
+    defined = "".join(f"@{name} {metrics}\n" for metrics, name in names.items())
+    return f"Recorded by `make record-statements` with {versions}.\n\n{defined}\n{text}"
 
 
 def as_text(program: Program, answers: list[Answer]) -> str:
@@ -46,6 +71,8 @@ def recorded(subject: str) -> dict[str, Recorded]:
 
 def parsed(text: str) -> dict[str, Recorded]:
     """The programs of a file's text."""
+    metrics = dict(_NAME_OF_METRICS.findall(text))
+    text = _NAMED_METRICS.sub(lambda line: f"{line[1]}{metrics[line[2]]}]", text)
     lines_of_steps: dict[str, list[tuple[str, list[str]]]] = {}
     program = ""
     # Not `splitlines`: texts in JSON may hold other ends of lines.

@@ -113,7 +113,8 @@ def play(spark: SparkSession, side: str, folder: Path, program: dict[str, Any]) 
 
 def _names(spark: SparkSession, side: str, place: Path) -> dict[str, Any]:
     def history(name: str) -> list[list[Any]]:
-        rows = spark.sql(f"DESCRIBE HISTORY {name}").orderBy("version").collect()
+        # In Python: Spark would run a job to sort what it has in memory.
+        rows = sorted(spark.sql(f"DESCRIBE HISTORY {name}").collect(), key=lambda row: row.version)
         return [
             [row.version, row.operation, *_told(row.operationParameters), sorted(row.operationMetrics or [])]
             for row in rows

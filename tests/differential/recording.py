@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from differential.answers import FOLDER, as_text, file_of
+from differential.answers import FOLDER, as_file, as_text, file_of
 from differential.programs import Program
 from differential.sides import Side
 from differential.sources import all_programs
@@ -29,12 +29,12 @@ def main() -> None:
         side = Side("jar", Path(folder, "jar"), os.environ["ANABRANCH_DELTA_PACKAGE"])
         versions = f"delta-spark {os.environ['JAR_VERSION']} on Spark {side.spark_version}"
         for subject in sys.argv[1:] or by_subject:
-            parts = [f"Recorded by `make record-statements` with {versions}.\n"]
+            parts = []
             for program in by_subject[subject]:
                 side.begin(program)
                 parts.append(as_text(program, side.end()))
                 print(program, flush=True)
-            file_of(subject).write_text("\n".join(parts), "utf-8")
+            file_of(subject).write_text(as_file(versions, parts), "utf-8")
         side.close()
 
 

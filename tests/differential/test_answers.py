@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from differential.answers import Answer, as_text, parsed, recorded, recorded_subjects
+from differential.answers import Answer, as_file, as_text, parsed, recorded, recorded_subjects
 from differential.programs import Program, programs
 from differential.sides import differences
 
@@ -36,6 +36,18 @@ def test_answers_are_read_as_they_were_written() -> None:
     assert [step for step, _ in steps] == [*STEPS, "at the end: SELECT * FROM t"]
     read = [answer for _, answer in steps]
     assert differences(PROGRAM, read, ANSWERS) == []
+
+
+def test_metrics_that_are_the_same_stand_in_a_file_once() -> None:
+    one = [[0, "MERGE", ["mode", '["a"]'], ["one", "two"]], [1, "MERGE", ["one", "three"]], [2, "WRITE", []]]
+    two = [[7, "MERGE", ["one", "two"]], [8, "DROP FEATURE", ["k", "v"], ["one"]]]
+    program = Program(number=0, subject="rows", title="histories", steps=(">>> one", ">>> two"))
+    answers: list[Answer] = [{"rows": one}, {"rows": two}]
+    text = as_file("a jar", [as_text(PROGRAM, ANSWERS), as_text(program, answers)])
+    assert text.count('"two"') == 1
+    assert parsed(text)["rows: histories"] == [
+        (step, {"step": step, **answer}) for step, answer in zip(program.steps, answers, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("number", range(len(ANSWERS)))

@@ -15,7 +15,6 @@ import anabranch
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.commits import ProtocolChangedException
 from anabranch.errors.constraints import UntrustedExpressionError
-from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.tables import DeltaTable
 from extension.interruptions import meanwhile
 
@@ -28,22 +27,6 @@ def name(delta: SparkSession) -> Iterator[str]:
     made = f"defined_{uuid.uuid4().hex[:8]}"
     yield made
     delta.sql(f"DROP TABLE IF EXISTS {made}")
-
-
-def test_a_table_without_columns_is_read_once_it_has_some(delta: SparkSession, name: str) -> None:
-    delta.sql(f"CREATE TABLE {name} USING delta")
-    assert delta.sql(f"DESCRIBE {name}").collect() == []
-    with pytest.raises(ReadWithoutColumnsError, match="no columns"):
-        delta.table(name)
-    delta.sql(f"ALTER TABLE {name} ADD COLUMNS (a INT)")
-    delta.sql(f"INSERT INTO {name} VALUES (1)")
-    assert delta.table(name).collect() == [(1,)]
-
-
-def test_rows_give_a_table_its_first_columns(delta: SparkSession, name: str) -> None:
-    delta.sql(f"CREATE TABLE {name} USING delta")
-    delta.range(1).write.format("delta").mode("append").option("mergeSchema", "true").saveAsTable(name)
-    assert delta.table(name).collect() == [(0,)]
 
 
 def test_a_table_that_another_writer_creates_meanwhile(delta: SparkSession, name: str, path: str) -> None:

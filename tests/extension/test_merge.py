@@ -9,7 +9,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.errors.dml import MergeColumnNotFoundError, SubqueryInConditionError
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -25,32 +24,6 @@ def table(delta: SparkSession, name: str) -> str:
 
 def rows(delta: SparkSession, table: str, columns: str = "id, n") -> list[Any]:
     return sorted(tuple(row) for row in delta.sql(f"SELECT {columns} FROM {table}").collect())
-
-
-def test_clauses_apply_in_their_order(delta: SparkSession, table: str) -> None:
-    merged = delta.sql(
-        f"""MERGE INTO {table} AS t USING (SELECT CAST(id AS INT) AS id, id * 100 AS n FROM range(1, 6)) AS s
-            ON t.id = s.id
-            WHEN MATCHED AND t.id = 1 THEN DELETE
-            WHEN MATCHED THEN UPDATE SET t.n = s.n, s.y = 'merged'
-            WHEN NOT MATCHED AND s.id = 5 THEN INSERT (id, n) VALUES (s.id, s.n + 1)
-            WHEN NOT MATCHED BY SOURCE THEN UPDATE SET n = -1"""
-    )
-    assert merged.columns == ["num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"]
-    assert merged.collect() == [(4, 2, 1, 1)]
-    assert rows(delta, table, "id, n, s.y") == [(0, -1, "w"), (2, 200, "merged"), (5, 501, None)]
-
-
-def test_stars_take_columns_by_name(delta: SparkSession, table: str) -> None:
-    """Fields of structs, too."""
-    source = "SELECT named_struct('y', 'z', 'x', 9) AS s, 5 AS N, explode(array(1, 7)) AS id"
-    delta.sql(
-        f"""MERGE INTO {table} t USING ({source}) u ON t.id = u.id
-            WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
-    )
-    assert rows(delta, table, "id, n, s.x, s.y") == [(0, 0, 0, "w"), (1, 5, 9, "z"), (2, 20, 2, "w"), (7, 5, 9, "z")]
-    with pytest.raises(MergeColumnNotFoundError, match="n"):
-        delta.sql(f"MERGE INTO {table} t USING (SELECT 1 AS id) u ON t.id = u.id WHEN MATCHED THEN UPDATE SET *")
 
 
 def test_schema_evolution(delta: SparkSession, table: str) -> None:
@@ -92,21 +65,6 @@ def test_partitions_by_generated_columns(delta: SparkSession, name: str) -> None
     assert [tuple(row) for row in merged] == [(1, "2024-05-11"), (2, "2024-05-03"), (2, "2024-05-03")]
 
 
-def test_merge_into_of_dataframes(delta: SparkSession, table: str) -> None:
-    source = delta.sql("SELECT * FROM VALUES (1, 5L), (6, 60L) AS v(id, n)").alias("u")
-    (
-        source.mergeInto(table, F.expr(f"{table}.id = u.id"))
-        .whenMatched(F.expr("u.n < 50"))
-        .update({"n": F.col("u.n") + 1})
-        .whenNotMatched()
-        .insert({"id": F.col("u.id"), "n": F.col("u.n")})
-        .whenNotMatchedBySource(F.expr(f"{table}.id = 0"))
-        .delete()
-        .merge()
-    )
-    assert rows(delta, table) == [(1, 6), (2, 20), (6, 60)]
-
-
 def test_the_builder_says_what_the_statement_says(delta: SparkSession, table: str) -> None:
     target = DeltaTable.forName(delta, table)
     source = delta.sql("SELECT * FROM VALUES (1, 5L), (6, 60L) AS v(id, n)")
@@ -120,23 +78,6 @@ def test_the_builder_says_what_the_statement_says(delta: SparkSession, table: st
     )
     assert result.collect() == [(3, 1, 1, 1)]
     assert rows(delta, table, "id, n, s.y") == [(1, 6, "built"), (2, 20, "w"), (6, 60, None)]
-
-
-def test_a_table_merged_with_itself(delta: SparkSession, table: str) -> None:
-    source = f"(SELECT id + 1 AS id, n FROM {table})"
-    delta.sql(
-        f"""MERGE INTO {table} t USING {source} u ON t.id = u.id
-            WHEN MATCHED THEN UPDATE SET n = u.n WHEN NOT MATCHED THEN INSERT (id, n) VALUES (u.id, u.n)"""
-    )
-    assert rows(delta, table) == [(0, 0), (1, 0), (2, 10), (3, 20)]
-
-
-def test_values_with_subqueries_and_conditions_without(delta: SparkSession, table: str) -> None:
-    merge = f"MERGE INTO {table} t USING (SELECT 1 AS id) u ON t.id = u.id"
-    delta.sql(f"{merge} WHEN MATCHED THEN UPDATE SET n = (SELECT max(n) FROM {table}) + 1")
-    assert rows(delta, table) == [(0, 0), (1, 21), (2, 20)]
-    with pytest.raises(SubqueryInConditionError):
-        delta.sql(f"{merge} WHEN MATCHED AND t.n = (SELECT max(n) FROM {table}) THEN DELETE")
 
 
 def test_explain_shows_the_merge_and_does_nothing(delta: SparkSession, table: str) -> None:

@@ -90,12 +90,3 @@ def test_statements_read_other_tables_through_spark(delta: SparkSession, table: 
     delta.sql(f"CREATE OR REPLACE TEMP VIEW s AS SELECT a, 'new' AS b FROM {table}")
     delta.sql(f"INSERT INTO {table} BY NAME REPLACE WHERE a > 0 SELECT b, a FROM s")
     assert sorted(delta.table(table).collect()) == [(1, "new"), (2, "new")]
-
-
-def test_constraints_come_and_go(delta: SparkSession, table: str) -> None:
-    delta.sql(f"ALTER TABLE {table} ADD CONSTRAINT small CHECK (a < 9)")
-    with pytest.raises(Exception, match="small"):
-        delta.sql(f"INSERT INTO {table} VALUES (9, 'z')")
-    delta.sql(f"ALTER TABLE {table} DROP CONSTRAINT small")
-    delta.sql(f"INSERT INTO {table} VALUES (9, 'z')")
-    assert delta.table(table).count() == 3

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from anabranch.callbacks import write_handler
 from anabranch.callbacks.dml_handler import DmlHandler
-from anabranch.errors.arguments import AssignmentError
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
@@ -47,18 +46,6 @@ def version(delta: SparkSession, table: str) -> int:
     return int(DeltaTable.forName(delta, table).history(1).collect()[0].version)
 
 
-def test_update_sets_columns_and_fields(delta: SparkSession, table: str) -> None:
-    updated = delta.sql(f"UPDATE {table} AS t SET t.n = n + '1', s.y = id WHERE t.id < 2 AND s.x >= 0")
-    assert (updated.columns, updated.collect()) == (["num_affected_rows"], [(2,)])
-    changed = delta.sql(f"SELECT n, s.x, s.y FROM {table} ORDER BY id").collect()
-    assert [tuple(row) for row in changed] == [(1, 0, "0"), (11, 1, "1"), (20, 2, "w")]
-
-
-def test_structs_are_set_by_the_names_of_their_fields(delta: SparkSession, table: str) -> None:
-    delta.sql(f"UPDATE {table} SET s = named_struct('y', 'new', 'x', 7) WHERE id = 1")
-    assert delta.sql(f"SELECT s.x, s.y FROM {table} WHERE id = 1").first() == (7, "new")
-
-
 def test_the_keyword_default(delta: SparkSession, name: str) -> None:
     properties = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
     delta.sql(f"CREATE TABLE {name} (id INT, n BIGINT DEFAULT 5) USING delta {properties}")
@@ -66,13 +53,6 @@ def test_the_keyword_default(delta: SparkSession, name: str) -> None:
     delta.sql(f"UPDATE {name} SET n = DEFAULT WHERE id = 1")
     delta.sql(f"MERGE INTO {name} t USING (SELECT 2 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = DEFAULT")
     assert rows(delta, name) == [(1, 5), (2, 5)]
-
-
-def test_columns_set_twice_are_refused(delta: SparkSession, table: str) -> None:
-    with pytest.raises(AssignmentError, match="n"):
-        delta.sql(f"UPDATE {table} SET n = 1, {table}.n = 2")
-    with pytest.raises(AssignmentError, match=r"s\.x|s"):
-        delta.sql(f"UPDATE {table} SET s.x = 1, s = NULL")
 
 
 @pytest.mark.parametrize("expression", NO_ROW_BY_ITSELF)
@@ -280,18 +260,6 @@ def test_a_script_never_conflicts_with_itself(delta: SparkSession, table: str) -
     assert rows(delta, table) == [(0, 22), (2, 21)]
 
 
-def test_columns_of_the_tables_own_frame(delta: SparkSession, table: str) -> None:
-    target = DeltaTable.forName(delta, table)
-    frame = target.toDF()
-    target.delete(frame["id"] == 0)
-    target.update(frame["n"] > 10, {"n": frame["n"] + frame["id"]})
-    assert rows(delta, table) == [(1, 10), (2, 22)]
-    source = delta.createDataFrame([(1, 7)], "k INT, v INT")
-    target.merge(source, frame["id"] == source["k"]).whenMatchedUpdate(set={"n": source["v"] + frame["n"]}).execute()
-    assert rows(delta, table) == [(1, 17), (2, 22)]
-    assert frame.count() == 2
-
-
 @pytest.mark.usefixtures("variables")
 def test_statements_take_parameters_variables_and_names(delta: SparkSession, table: str) -> None:
     assert delta.sql("UPDATE IDENTIFIER(:t) SET n = :n WHERE id = :id", args={"t": table, "n": 3, "id": 1}).first() == (
@@ -301,19 +269,6 @@ def test_statements_take_parameters_variables_and_names(delta: SparkSession, tab
     delta.sql("DECLARE OR REPLACE a_number INT DEFAULT 2")
     assert delta.sql(f"DELETE FROM {table} WHERE id = a_number").first() == (1,)
     assert rows(delta, table) == [(1, 3)]
-
-
-def test_columns_by_their_full_names(delta: SparkSession, table: str) -> None:
-    """Bug B35: with schema and catalog before them, in conditions, values and what is set."""
-    full, longer = f"default.{table}", f"spark_catalog.default.{table}"
-    changed = delta.sql(f"UPDATE {full} SET {full}.n = {longer}.n + {full}.s.x, s.y = {table}.id WHERE {longer}.id = 1")
-    assert changed.first() == (1,)
-    merged = delta.sql(
-        f"MERGE INTO {longer} USING (SELECT 2 AS a) s ON {full}.id = s.a WHEN MATCHED THEN UPDATE SET {full}.n = {longer}.n + 1"
-    )
-    assert merged.first()[0] == 1
-    assert delta.sql(f"DELETE FROM {longer} WHERE {longer}.n = 0 AND {full}.s.x = 0").first() == (1,)
-    assert rows(delta, table) == [(1, 11), (2, 21)]
 
 
 @pytest.mark.usefixtures("variables")
@@ -385,13 +340,6 @@ def test_a_variable_has_one_value_in_a_statement(delta: SparkSession, table: str
     delta.sql(f"UPDATE {table} SET n = CAST(drawn * 1000000 AS BIGINT) WHERE drawn < 2")
     expected = delta.sql("SELECT CAST(drawn * 1000000 AS BIGINT)").first()
     assert delta.sql(f"SELECT DISTINCT n FROM {table}").collect() == [expected]
-
-
-def test_the_clock_is_constant_while_a_statement_runs(delta: SparkSession, name: str) -> None:
-    delta.sql(f"CREATE TABLE {name} (id INT, at TIMESTAMP, later TIMESTAMP) USING delta")
-    delta.sql(f"INSERT INTO {name} SELECT id, NULL, NULL FROM range(0, 4, 1, 4)")
-    delta.sql(f"UPDATE {name} SET at = current_timestamp(), later = now() WHERE current_timestamp() > '2020-01-01'")
-    assert delta.sql(f"SELECT count(DISTINCT at), count_if(at = later) FROM {name}").first() == (1, 4)
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM {t} WHERE n = 1", "UPDATE {t} SET n = 1 WHERE id = 2"])

@@ -251,20 +251,6 @@ def test_the_call_of_write_to_alone_says_which_rows_go(delta: SparkSession, name
     assert ids(delta.table(name)) == [1]
 
 
-def test_insert_into_in_its_modes(delta: SparkSession, name: str) -> None:
-    numbers(delta, 1, 2).write.format("delta").partitionBy("part").saveAsTable(name)
-    numbers(delta, 3).write.insertInto(name)
-    # Without format("delta") Spark forgets the options of insertInto.
-    dynamic = numbers(delta, 5).write.format("delta").mode("overwrite").option("partitionOverwriteMode", "dynamic")
-    dynamic.insertInto(name)
-    assert ids(delta.table(name)) == [2, 5]
-    chosen = numbers(delta, 7).write.format("delta").mode("overwrite").option("replaceWhere", "id > 4")
-    chosen.insertInto(name)
-    assert ids(delta.table(name)) == [2, 7]
-    numbers(delta, 9).write.insertInto(name, overwrite=True)
-    assert ids(delta.table(name)) == [9]
-
-
 ODD = ["`a b`", "`a.b`", "`ü=?%`", "`A,B`"]
 """Names of columns as Spark reads them in `partitionBy`."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from anabranch.commands import catalog_registration
 from anabranch.errors.commits import ProtocolChangedException
 from anabranch.errors.tables import (
     LocationNotEmptyError,
-    NotADeltaTableError,
     TableAlreadyExistsError,
     TableInLocationError,
 )
@@ -30,22 +28,6 @@ FAILING = "SELECT CAST(raise_error('no') AS INT) AS a, id FROM range(3)"
 
 def rows(delta: SparkSession, table: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in delta.table(table).collect())
-
-
-def test_a_table_is_made_with_its_rows(delta: SparkSession, name: str) -> None:
-    delta.sql(
-        f"""CREATE TABLE {name} USING delta PARTITIONED BY (k) COMMENT 'told' TBLPROPERTIES ('delta.appendOnly' = 'true')
-            AS SELECT id, id % 2 AS k FROM range(3)"""
-    )
-    assert rows(delta, name) == [(0, 0), (1, 1), (2, 0)]
-    detail = DeltaTable.forName(delta, name).detail().collect()[0]
-    assert (detail.partitionColumns, detail.description) == (["k"], "told")
-    assert detail.properties["delta.appendOnly"] == "true"
-    assert [row.operation for row in DeltaTable.forName(delta, name).history().collect()] == ["CREATE TABLE AS SELECT"]
-    with pytest.raises(AnalysisException) as exists:
-        delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS a")
-    assert exists.value.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
-    delta.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta AS {FAILING}")
 
 
 def test_a_table_is_replaced_by_its_own_rows(delta: SparkSession, name: str) -> None:
@@ -176,17 +158,3 @@ def test_tables_by_path(delta: SparkSession, path: str) -> None:
     delta.sql(f"CREATE TABLE {table} USING delta AS SELECT 1 AS a")
     delta.sql(f"CREATE OR REPLACE TABLE {table} USING delta AS SELECT a + 1 AS a FROM {table}")
     assert delta.read.format("delta").load(path).collect() == [(2,)]
-
-
-def test_external_tables(delta: SparkSession, name: str, path: str) -> None:
-    delta.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}' AS SELECT 1 AS a")
-    delta.sql(f"DROP TABLE {name}")
-    assert (Path(path) / "_delta_log").exists()
-
-
-def test_other_formats_are_left_to_spark(delta: SparkSession, name: str) -> None:
-    delta.sql(f"CREATE TABLE {name} USING parquet AS SELECT 5 AS a")
-    assert rows(delta, name) == [(5,)]
-    with pytest.raises(NotADeltaTableError, match="parquet"):
-        delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta AS SELECT 1 AS a")
-    assert rows(delta, name) == [(5,)]

@@ -8,7 +8,6 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.errors.schema import ColumnCountError, ColumnNotFoundError, SchemaMismatchError
 from anabranch.tables import DeltaTable
@@ -192,23 +191,6 @@ def test_named_queries_before_insert(delta: SparkSession, table: str) -> None:
         f"WITH q AS (SELECT id + :n AS id, word, part FROM {table}) INSERT INTO {table} SELECT * FROM q", {"n": 10}
     )
     assert rows(delta, table) == [(1, "a", 1), (11, "a", 1), (12, "b", 2), (2, "b", 2)]
-
-
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("INSERT OVERWRITE {t} PARTITION (part = 1) IF NOT EXISTS SELECT 1, 'a'", "IF NOT EXISTS"),
-    ],
-)
-def test_what_is_refused_by_name(delta: SparkSession, table: str, text: str, what: str) -> None:
-    with pytest.raises((UnsupportedOperationError, AnalysisException), match=what):
-        delta.sql(text.replace("{t}", table))
-    assert last(delta, table).version == 1
-
-
-def test_columns_that_are_not_there(delta: SparkSession, table: str) -> None:
-    with pytest.raises((SchemaMismatchError, ColumnNotFoundError)):
-        delta.sql(f"INSERT INTO {table} BY NAME SELECT 1 AS nope")
 
 
 def test_the_name_of_the_catalog_learns_new_columns(delta: SparkSession, name: str) -> None:
