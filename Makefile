@@ -49,7 +49,7 @@ in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reord
 export PYTHONUNBUFFERED = 1
 export EXAMPLES STATEMENTS ENGINES SEED
 
-.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove storm soak soak-leaks soak-streams soak-batches soak-serve judge fuzz test-faults test-next test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-services test-statements record-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove storm soak soak-leaks soak-streams soak-batches soak-serve judge fuzz test-faults test-spark-faults test-next test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-services test-statements record-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -123,6 +123,9 @@ storm: $(VENV)/.ready ## Simulated writers, upkeep and readers over a store that
 test-faults: $(VENV)/.ready ## Each call of each operation fails in each way, on a disk and on moto's S3; SHARE=0.1 is a tenth of them
 	PYTHONPATH=src:tests $(BIN)/python -m calls.every_call disk $(or $(SHARE),1)
 	PYTHONPATH=src:tests $(BIN)/python -m calls.every_call s3 $(or $(SHARE),1)
+
+test-spark-faults: $(VENV)/spark.jsa java ## All statements while executors and drivers are killed, disks are full or read-only, memory is short
+	ANABRANCH_SPARK_FAULTS=all $(BIN)/python -m pytest -q --timeout=0 tests/spark_faults $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.ready ## Random inputs for every parser of bytes that others wrote: make fuzz INPUTS=1000000
 	PYTHONPATH=src:tests $(BIN)/python -m fuzz.fuzzing $(INPUTS) $(or $(SEED),1)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from anabranch.auto import site_file
 from anabranch.auto.site_file import SiteFile
 from anabranch.cli.main import app
-from anabranch.errors.environment import ForeignSiteFileError, SitePackagesNotWritableError
+from anabranch.errors.arguments import ForeignSiteFileError, SitePackagesNotWritableError
 
 Run = Callable[..., Any]
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from anabranch.errors.environment import ForeignSiteFileError, SitePackagesNotWritableError
+from anabranch.errors.arguments import ForeignSiteFileError, SitePackagesNotWritableError
 
 NAME = "anabranch_auto.pth"
 SWITCH = "ANABRANCH_AUTO"

@@ -17,6 +17,7 @@ from anabranch.errors.commits import ConflictReason, MetadataChangedException, S
 from anabranch.errors.tables import LocationInTableError, NotADeltaTableError, TableLocationMismatchError
 from anabranch.progress.progress_events import reporting
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.gateway.job_failures import typed_job_failures
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import (
@@ -128,13 +129,14 @@ R = TypeVar("R")
 def one_statement(table: TableRef, operation: str, *, shown: bool = True) -> Iterator[None]:
     """A block that is one statement: its progress is reported, and Spark's UI shows its jobs with what they do.
 
-    With `shown` false no display shows it.
+    With `shown` false no display shows it. Raises `JobFailedError` where Spark's executors, memory or disks end a job.
     """
     check_may_be_part(table, operation)
     session = table.session
     with (
         reporting(operation, table.label, setting=session.setting, count_tasks=session.count_tasks, shown=shown),
         session.described_jobs(),
+        typed_job_failures(operation, table.label),
     ):
         yield
 

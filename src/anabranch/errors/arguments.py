@@ -307,3 +307,23 @@ class DemoFailedError(DeltaError):
     template = "The demo stopped at {part}: {problem}"
     part: str
     problem: str
+
+
+@delta_error("ANABRANCH_SITE_PACKAGES_NOT_WRITABLE", "42501")
+class SitePackagesNotWritableError(DeltaError):
+    """The site-packages folder of the environment is not writable."""
+
+    template = (
+        "{folder} cannot be changed ({problem}), so nothing was. Run this as a user who may change it, or in a virtual "
+        "environment of your own; or start single programs by `anabranch run`, which changes no folder."
+    )
+    folder: str
+    problem: str
+
+
+@delta_error("ANABRANCH_FOREIGN_SITE_FILE", "42710")
+class ForeignSiteFileError(DeltaError):
+    """A file in site-packages has the name of anabranch's and was not made by anabranch."""
+
+    template = "{path} was not made by anabranch, so it was not changed. Move it away, then run this again."
+    path: str

@@ -96,7 +96,7 @@ class ServerWithoutDeltaError(DeltaError):
     lacks: str
 
 
-# Errors about types and contents of data files, and about the file in site-packages.
+# Errors about types and contents of data files.
 
 
 @delta_error("DELTA_UNSUPPORTED_DATA_TYPES", "0AKDC")
@@ -125,33 +125,15 @@ class DataFileMismatchError(DeltaError):
     problem: str
 
 
-@delta_error("ANABRANCH_SITE_PACKAGES_NOT_WRITABLE", "42501")
-class SitePackagesNotWritableError(DeltaError):
-    """The site-packages folder of the environment is not writable."""
-
-    template = (
-        "{folder} cannot be changed ({problem}), so nothing was. Run this as a user who may change it, or in a virtual "
-        "environment of your own; or start single programs by `anabranch run`, which changes no folder."
-    )
-    folder: str
-    problem: str
-
-
-@delta_error("ANABRANCH_FOREIGN_SITE_FILE", "42710")
-class ForeignSiteFileError(DeltaError):
-    """A file in site-packages has the name of anabranch's and was not made by anabranch."""
-
-    template = "{path} was not made by anabranch, so it was not changed. Move it away, then run this again."
-    path: str
-
-
 # Errors about storages.
 
 
 _WAYS_OUT = {
     "a directory|AlreadyExists|EEXIST": "A file has the path of a folder that is needed: choose another path",
-    "denied|mkdirs failed|EROFS|EPERM": "Spark's user has no right to do so: grant it, or choose another folder",
+    "read-only file system|EROFS": "The disk is mounted read-only: mount it for writing, or choose another folder",
+    "denied|mkdirs failed|EPERM": "Spark's user has no right to do so: grant it, or choose another folder",
     "no space left|ENOSPC|quota": "Free space there, then run the operation again",
+    "too many open files|EMFILE|ENFILE": "Let the process open more files (`ulimit -n`), then run the operation again",
 }
 """What the reader can do, by a pattern of the cause."""
 
@@ -173,6 +155,31 @@ class StorageError(DeltaError):
     def _way_out(self) -> str:
         ways = (way for words, way in _WAYS_OUT.items() if re.search(words, self.cause, re.IGNORECASE))
         return next(ways, "Check that the storage can be reached")
+
+
+_WAYS_OUT_OF_JOBS = {
+    "no space left|quota": "Free space for temporary files (spark.local.dir, TMPDIR), then run it again",
+    "read-only file system": "Choose a disk for temporary files that can be written (spark.local.dir, TMPDIR)",
+    "too many open files": "Let Spark's processes open more files (`ulimit -n`), then run it again",
+    "OutOfMemory|cannot allocate": "Give Spark more memory: spark.driver.memory, spark.executor.memory",
+    "executor": "Executors end mostly for lack of memory: see their logs, and spark.executor.memory and memoryOverhead",
+}
+"""What the reader can do about a job that failed, by a pattern of the cause."""
+
+
+@delta_error("ANABRANCH_JOB_FAILED", "58000")
+class JobFailedError(DeltaError):
+    """A job of Spark's failed because of its surroundings: an executor, memory, a disk for temporary files."""
+
+    operation: str
+    table: str
+    cause: str
+    """What failed, in one line."""
+
+    def explain(self) -> str:
+        ways = (way for words, way in _WAYS_OUT_OF_JOBS.items() if re.search(words, self.cause, re.IGNORECASE))
+        failed = f"A job of {self.operation} on {self.table} failed: {self.cause.rstrip('.')}"
+        return f"{failed}. The table is as its last commit left it. {next(ways, 'Run it again')}."
 
 
 _SETTINGS_OF_KEYS = {

@@ -1,0 +1,56 @@
+"""The programs of this folder, as processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from new_processes import outside_this_session
+
+ALL = "ANABRANCH_SPARK_FAULTS" in os.environ
+"""Whether all statements have all faults; otherwise some have some."""
+NAMESPACE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+"""A process that mounts for itself alone."""
+
+
+def run(program: str, folder: Path, trials: Sequence[str], *, within: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What the program says of each trial; of one that kills it, nothing."""
+    errors, answers = folder / "errors", folder / "answers"
+    environment = {
+        **outside_this_session(),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    command = [*within, sys.executable, str(Path(__file__).with_name(f"{program}.py")), str(folder), *trials]
+    with errors.open("wb") as said, answers.open("wb") as answered:
+        process = subprocess.Popen(
+            command, stdout=answered, stderr=said, env=environment, cwd=folder, start_new_session=True
+        )
+        try:
+            process.wait(timeout=1500)
+        finally:
+            # Executors of a driver that was killed are in its group.
+            ended(process.pid)
+    killed = trials[-1].endswith(":driver")
+    assert process.returncode == (-signal.SIGKILL if killed else 0), errors.read_text(errors="replace")[-3000:]
+    told = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert len(told) == len(trials) - killed
+    return told
+
+
+def ended(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def may_mount(folder: Path) -> bool:
+    """Whether this user may mount a disk for a process, and make a folder immutable."""
+    mount = f"mount -t tmpfs tmpfs '{folder}' && chattr +i '{folder}' && chattr -i '{folder}'"
+    return subprocess.run([*NAMESPACE, "sh", "-c", mount], capture_output=True, check=False).returncode == 0
