@@ -29,7 +29,7 @@ from anabranch.transactions.transaction import Transaction
 from concurrency.conditions import EVERY, Condition, Row, Where
 from concurrency.describing import MANIFESTS, Alter, Replace, changes, described_by, keeps_rules
 from concurrency.foreign import ForeignCommit, foreign_commit
-from concurrency.merging import MergeSelect
+from concurrency.merging import MergeByKeys, MergeSelect
 from concurrency.played_feed import changes_of
 from concurrency.played_ids import as_changed, as_copied, id_of
 from concurrency.played_table import PlayedTable, Version
@@ -181,7 +181,7 @@ def operation_name(statement: Statement) -> str:
         return "REPLACE TABLE" if isinstance(statement, Replace) else f"ALTER TABLE {statement.words}"
     if isinstance(statement, Backfill):
         return str(statement)
-    kind = "MERGE" if isinstance(statement, MergeSelect) else type(statement).__name__.upper()
+    kind = "MERGE" if isinstance(statement, MergeByKeys | MergeSelect) else type(statement).__name__.upper()
     return "WRITE" if isinstance(statement, Insert | InsertSelect | InsertJoin | ReplaceWhere) else kind
 
 

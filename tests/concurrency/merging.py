@@ -7,7 +7,7 @@ import functools
 from collections.abc import Sequence
 
 from anabranch.predicates.expressions import Column, Predicate, Unknown
-from concurrency.conditions import Change, KeyIn, KeyNotIn, Row, Where
+from concurrency.conditions import EVERY, Change, Condition, KeyIn, KeyNotIn, Row, Where
 from concurrency.statements import Look, Plan, Statement, listed, look
 
 MATCHED = ("update", "delete", "update below", "delete below else update", "next key")
@@ -138,6 +138,53 @@ class MergeSelect(Statement):
             f"MERGE source SELECT with {self.change} FROM the table WHERE {self.where} "
             f"WHEN MATCHED {self.matched}{inserts}"
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class MergeByKeys(Statement):
+    """A MERGE whose source joins the table with a batch by keys, as AutoCDC and programs that keep a history do.
+
+    The batch is first joined with the table itself, for the last value below the batch's; then the rows of a key from
+    this value on are counted, for the next key. With `keeps_others` the table is the side of an outer join that is
+    kept whole: counted are the rows whose keys the batch lacks.
+    """
+
+    batch: tuple[Row, ...]
+    keeps_others: bool = False
+    matched: str = "update"
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        merge = Merge(self.source(rows), matched=self.matched, tells_changes=True)
+        plan = merge.plan(rows)
+        return dataclasses.replace(plan, looks=(look(self.read(rows), rows, of_query=True), *plan.looks))
+
+    def source(self, rows: Sequence[Row]) -> tuple[Row, ...]:
+        if self.keeps_others:
+            others = [row for row in rows if row.k not in self.keys]
+            return tuple(Row(key + 1, len(others)) for key in sorted(self.keys))
+        counts = [
+            (key, [row for row in rows if row.k == key and row.v is not None and row.v >= last])
+            for key, last in sorted(self.last_values(rows).items())
+        ]
+        return tuple(Row(key + 1, len(counted)) for key, counted in counts)
+
+    def read(self, rows: Sequence[Row]) -> Condition:
+        """What the source reads of a table of these rows."""
+        return EVERY if self.keeps_others else KeyIn(self.keys)
+
+    @property
+    def keys(self) -> frozenset[int]:
+        return frozenset(row.k for row in self.batch)
+
+    def last_values(self, rows: Sequence[Row]) -> dict[int, int]:
+        """By key of the batch the last value of the table below the batch's; without keys that have none."""
+        pairs = [(of_batch, row.v) for of_batch in self.batch for row in rows if row.k == of_batch.k]
+        below = [(new.k, old) for new, old in pairs if new.v is not None and old is not None and old < new.v]
+        return {key: max(old for of, old in below if of == key) for key, _ in below}
+
+    def __str__(self) -> str:
+        kind = "the table LEFT JOIN" if self.keeps_others else "the table JOIN"
+        return f"MERGE source counts rows of {kind} the batch {listed(self.batch)} WHEN MATCHED {self.matched} WHEN NOT MATCHED insert"
 
 
 def _is_below(row: Row, source: Row) -> bool:

@@ -24,7 +24,7 @@ from concurrency.describing import (
     support_row_tracking,
 )
 from concurrency.histories import LEVELS, History
-from concurrency.merging import MATCHED, Merge, MergeSelect
+from concurrency.merging import MATCHED, Merge, MergeByKeys, MergeSelect
 from concurrency.played_table import Manner
 from concurrency.several_statements import Query, RollBackTo, Savepoint, SeveralStatements, Step
 from concurrency.statements import (
@@ -252,6 +252,10 @@ MERGES_OF_OWN_ROWS = Mix(
     statements_max=4,
     names_rows=1.0,
 )
+MERGES_BY_KEYS = dataclasses.replace(
+    MERGES_OF_OWN_ROWS,
+    kinds={"merge by keys": 16, "insert": 8, "update": 8, "delete": 6, "optimize": 3, "foreign": 2, "engine": 2},
+)
 WITHOUT_VECTORS = Mix(
     kinds={
         "insert": 10,
@@ -371,6 +375,7 @@ SHARES = {
     "numbered rows": (NUMBERED_ROWS, 2),
     "inserts of own rows": (INSERTS_OF_OWN_ROWS, 7),
     "merges of own rows": (MERGES_OF_OWN_ROWS, 6),
+    "merges by keys": (MERGES_BY_KEYS, 4),
     "transactions": (TRANSACTIONS, 4),
     "transactions without vectors": (TRANSACTIONS_WITHOUT_VECTORS, 1),
     "transactions in partitions": (TRANSACTIONS_IN_PARTITIONS, 1),
@@ -383,7 +388,7 @@ SHARES = {
     "transactions of numbered writes": (TRANSACTIONS_OF_NUMBERED_WRITES, 1),
     "transactions of numbered rows": (TRANSACTIONS_OF_NUMBERED_ROWS, 1),
 }
-"""Of 124 histories, how many are of which mix: 108 of single statements, and sixteen with transactions."""
+"""Of 128 histories, how many are of which mix: 112 of single statements, and sixteen with transactions."""
 
 
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
@@ -452,6 +457,12 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
                 matched=rng.choice(MATCHED),
                 inserts=rng.random() < 0.8,
                 tells_changes=rng.random() < 0.5,
+            )
+        case "merge by keys":
+            keys = rng.sample(range(KEYS), rng.randint(1, 2))
+            batch = tuple(Row(key, rng.randint(1, VALUES)) for key in keys)
+            return MergeByKeys(
+                batch, keeps_others=rng.random() < 0.3, matched=rng.choice(["update", "update", "delete"])
             )
         case "insert join":
             return InsertJoin(_where(rng), _where(rng), _change(rng))

@@ -34,7 +34,8 @@ from anabranch.transactions.read_set import RowsOfFile
 from anabranch.transactions.rows import deletion_vector_actions
 from anabranch.transactions.rows.row_map import Moves
 from anabranch.transactions.transaction import Transaction
-from concurrency.conditions import KeyIn, Row
+from concurrency.conditions import Condition, KeyIn, Row
+from concurrency.merging import MergeByKeys
 from concurrency.random_histories import (
     APPENDS_AND_COMPACTION,
     APPENDS_AND_READERS,
@@ -44,6 +45,7 @@ from concurrency.random_histories import (
     EVERYTHING,
     INSERTS_OF_OWN_ROWS,
     MERGES_AND_COMPACTION,
+    MERGES_BY_KEYS,
     MERGES_OF_OWN_ROWS,
     NEW_COLUMNS,
     NUMBERED_ROWS,
@@ -178,6 +180,16 @@ def _only_rows_that_the_other_side_matches(self: InsertJoin, rows: Sequence[Row]
     return dataclasses.replace(plan, looks=looks)
 
 
+def _only_keys_that_it_had(self: MergeByKeys, rows: Sequence[Row]) -> Condition:
+    """The rule for another table: but here the other side of the join reads the table, too."""
+    return RIGHT_READ_BY_KEYS(self, rows) if self.keeps_others else KeyIn(frozenset(self.last_values(rows)))
+
+
+def _only_rows_with_a_match(self: MergeByKeys, rows: Sequence[Row]) -> Condition:
+    """The rule for an inner join: but an outer join keeps rows of this side that have no match."""
+    return KeyIn(self.keys)
+
+
 def _blind_as_if_any_columns(self: ProposedCommit) -> bool:
     return RIGHT_BLIND_APPEND(dataclasses.replace(self, precedes_columns=False))
 
@@ -245,6 +257,7 @@ RIGHT_ROW_IDS = commit_draft.with_row_ids
 RIGHT_REBASE_DATA = conflict_checks.rebase_data
 RIGHT_RECORD_SCAN = Transaction.record_scan
 RIGHT_PLAN_OF_JOIN = InsertJoin.plan
+RIGHT_READ_BY_KEYS = MergeByKeys.read
 RIGHT_AFTER = LatestState.after
 RIGHT_UNRESOLVED_DELETE_CONFLICT = row_tracing.unresolved_delete_conflict
 RIGHT_ADDED_ROWS_CONFLICT: Callable[[ConflictContext, TracedRows], Conflict | tuple[Winner, ...]] = (
@@ -364,6 +377,16 @@ WRONG_RULES = (
         patches=[(InsertJoin, "plan", _only_rows_that_the_other_side_matches)],
         mix=INSERTS_OF_OWN_ROWS,
         histories_max=6_000,
+    ),
+    WrongRule(
+        name="of a table joined with keys that it has itself, only keys count that it had",
+        patches=[(MergeByKeys, "read", _only_keys_that_it_had)],
+        mix=MERGES_BY_KEYS,
+    ),
+    WrongRule(
+        name="of the side of an outer join that is kept whole only rows with a match count",
+        patches=[(MergeByKeys, "read", _only_rows_with_a_match)],
+        mix=MERGES_BY_KEYS,
     ),
     WrongRule(
         name="a batch of row ids commits files again that others took",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,13 @@ def test_the_failure_of_a_stream_shows_its_cause(delta: SparkSession) -> None:
     assert "_cause" in vars(failure)
     failure._cause = ValueError("why")
     assert str(failure.__cause__) == "why"
+
+
+def test_auto_cdc_has_no_truncates() -> None:
+    """Once it has, `tests/serve/test_auto_cdc.py` needs them, too, and `docs/howto/pipelines.md` says otherwise."""
+    pipelines = pytest.importorskip("pyspark.pipelines")
+    flow = getattr(pipelines, "create_auto_cdc_flow", None)
+    assert flow is None or not [name for name in inspect.signature(flow).parameters if "truncate" in name]
 
 
 TEST_OF_ROW = {

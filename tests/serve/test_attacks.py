@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from anabranch.server.logins import add_user
@@ -25,6 +27,8 @@ VARIABLE = "ANABRANCH_TEST_SECRET"
 PASSWORD = "of-ann"
 PROTOCOLS = ["connect", "jdbc"]
 HIVE = "org.apache.hadoop.hive.ql.io"
+RELEASE = tuple(map(int, pyspark.__version__.split(".")[:2]))
+FIRST_WITH_STREAMS_IN_SQL, FIRST_WITH_CHANGES = (4, 1), (4, 2)
 
 
 @pytest.fixture(scope="module")
@@ -323,6 +327,69 @@ def test_a_stream_goes_on_behind_its_checkpoint(server: Served, folder: Path) ->
             query.stop()
             assert by.session.read.format("delta").load(f"{warehouse}/counted").count() == count
             by.rows(f"INSERT INTO streamed VALUES ({count + 1})")
+
+
+STREAMS = {
+    OUTSIDE: [
+        *("SELECT * FROM STREAM delta.`{o}/feed`", "SELECT * FROM STREAM delta.`{w}/linked/folder/feed`"),
+        "SELECT * FROM STREAM kept WITH ('schemaTrackingLocation' = '{o}/columns')",
+        "SELECT * FROM STREAM kept WITH ('schemaLocation' = '{w}/linked/folder/columns')",
+    ],
+    # A stream may note its columns outside its checkpoint by this setting.
+    REFUSED: ["SET spark.databricks.delta.streaming.allowSchemaLocationOutsideCheckpointLocation = true"],
+}
+CHANGES = {
+    OUTSIDE: [
+        f"SELECT * FROM {stream}{table} CHANGES FROM VERSION 0"
+        for stream in ("", "STREAM ")
+        for table in ("delta.`{o}/feed`", "delta.`{w}/linked/folder/feed`", "delta.`{w}/../outside/feed`", "moved")
+    ]
+}
+
+
+@pytest.mark.skipif(RELEASE < FIRST_WITH_STREAMS_IN_SQL, reason="the grammar has no word for streams")
+def test_streams_of_changes(server: Served, folder: Path) -> None:
+    """The files of the feed, and what a stream notes, are below the warehouse, as a path, an option or a name says it."""
+    warehouse, outside = folder / "warehouse", folder / "outside"
+    feed = "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT 1L AS id"
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        spark: Any = by.session
+        for table in ("kept", "moved"):
+            by.rows(f"CREATE TABLE {table} {feed}")
+            by.rows(f"UPDATE {table} SET id = 2")
+        shutil.copytree(warehouse / "moved", outside / "feed")
+        shutil.rmtree(warehouse / "moved")
+        (warehouse / "moved").symlink_to(outside / "feed")
+        before = sorted(outside.rglob("*"))
+        assert not_refused(by, STREAMS, folder) == []
+        into, elsewhere = f"{warehouse}/changes_of_kept", f"{outside}/columns"
+
+        def reader(**options: Any) -> Any:
+            return spark.readStream.options(startingVersion=1, **options)
+
+        def started(rows: Any, checkpoints: Path = warehouse) -> Any:
+            writer = rows.writeStream.format("delta").trigger(availableNow=True)
+            return writer.option("checkpointLocation", f"{checkpoints}/progress_of_changes").start(into)
+
+        refused = [lambda: started(reader(schemaTrackingLocation=elsewhere).table("kept"))]
+        if RELEASE >= FIRST_WITH_CHANGES:
+            assert not_refused(by, CHANGES, folder) == []
+            refused += [
+                lambda: started(reader().changes("kept"), outside),
+                lambda: started(reader(schemaTrackingLocation=elsewhere).changes("kept")),
+                lambda: started(reader(path=f"{outside}/feed").changes("kept")),
+                lambda: reader().changes(f"delta.`{outside}/feed`").schema,
+                lambda: spark.read.option("startingVersion", 0).changes("moved").collect(),
+            ]
+        for attempt in refused:
+            with pytest.raises(Exception, match=OUTSIDE):
+                attempt()
+        assert sorted(outside.rglob("*")) == before
+        for count in (2, 3) if RELEASE >= FIRST_WITH_CHANGES else ():
+            assert started(reader().changes("kept")).awaitTermination(60)
+            assert spark.read.format("delta").load(into).count() == count
+            by.rows("DELETE FROM kept")
 
 
 def test_the_history_names_who_logged_in(server: Served) -> None:

@@ -34,13 +34,13 @@ def beaten(spark: SparkSession, statement: str, winner: str, *others: Callable[[
         spark.sql(statement)
 
 
-def beaten_to_the_commit(spark: SparkSession, run: Callable[[], object], winner: str) -> None:
+def beaten_to_the_commit(spark: SparkSession, run: Callable[[], object], winner: str | Callable[[], object]) -> None:
     """A statement does all of its work, then the winner lands, then the statement commits."""
     right: Callable[..., Any] = Transaction.commit
 
     def late(*arguments: Any, **keywords: Any) -> Any:
         with mock.patch.object(Transaction, "commit", right):
-            spark.sql(winner)
+            _ = winner() if callable(winner) else spark.sql(winner)
         return right(*arguments, **keywords)
 
     with mock.patch.object(Transaction, "commit", late):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from anabranch import transaction
 from anabranch.exceptions import MetadataChangedException
 from interop.readers import read_by_delta_rs, read_by_duckdb
+from streaming.streams import Feed
+from streaming.streams import run as run_stream
 from tables.races import beaten_to_the_commit
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -19,11 +23,11 @@ MERGE = """
 """
 
 
-def made(spark: SparkSession, path: str, *properties: str) -> str:
-    """A new table of seven rows in one file, in the place of the one that is there."""
+def made(spark: SparkSession, path: str, *properties: str, by: str = "") -> str:
+    """A new table of seven rows, in one file or in partitions, in the place of the one that is there."""
     settings = ", ".join(["'delta.enableDeletionVectors' = 'true'", *properties])
     columns = "id BIGINT, n BIGINT, s STRUCT<a: BIGINT>"
-    spark.sql(f"CREATE OR REPLACE TABLE delta.`{path}` ({columns}) USING delta TBLPROPERTIES ({settings})")
+    spark.sql(f"CREATE OR REPLACE TABLE delta.`{path}` ({columns}) USING delta {by} TBLPROPERTIES ({settings})")
     spark.sql(f"INSERT INTO delta.`{path}` SELECT id, id, NAMED_STRUCT('a', id) FROM RANGE(0, 7, 1, 1)")
     return f"delta.`{path}`"
 
@@ -107,3 +111,97 @@ def test_what_a_writer_must_know(native: SparkSession, path: str, change: str) -
     )
     with pytest.raises(MetadataChangedException):
         beaten_to_the_commit(native, lambda: append(native, path), f"ALTER TABLE {table} {change}")
+
+
+Landing = Callable[[], object]
+"""Called right before the commit of a write."""
+
+
+class Writes:
+    """Writes of a row with id 20 into a table of seven rows, which is partitioned by `n`, in several ways."""
+
+    def __init__(self, spark: SparkSession, path: str, feed: Feed) -> None:
+        self.spark, self.path, self.feed = spark, path, feed
+        self.row = spark.sql("SELECT 20L AS id, 6L AS n, NAMED_STRUCT('a', 20L) AS s")
+
+    def insert_overwrite(self, before_commit: Landing) -> None:
+        values = "SELECT 20L, 6L, NAMED_STRUCT('a', 20L)"
+        self._write(lambda: self.spark.sql(f"INSERT OVERWRITE delta.`{self.path}` (id, n, s) {values}"), before_commit)
+
+    def replace_where(self, before_commit: Landing) -> None:
+        self._save("replaceWhere", "id >= 5", before_commit)
+
+    def dynamic_overwrite(self, before_commit: Landing) -> None:
+        self._save("partitionOverwriteMode", "dynamic", before_commit)
+
+    def stream_batch(self, before_commit: Landing) -> None:
+        self.feed.put({"id": 20, "n": 6, "s": {"a": 20}})
+        self._write(lambda: run_stream(self.feed.frame(self.spark), self.feed, self.path), before_commit)
+
+    def two_statements(self, before_commit: Landing) -> None:
+        with transaction(self.spark, self.path):
+            self.spark.sql(f"DELETE FROM delta.`{self.path}` WHERE id = 1")
+            self.row.write.format("delta").mode("append").save(self.path)
+            before_commit()
+
+    def _save(self, option: str, value: str, before_commit: Landing) -> None:
+        writer = self.row.write.format("delta").mode("overwrite").option(option, value)
+        self._write(lambda: writer.save(self.path), before_commit)
+
+    def _write(self, run: Landing, before_commit: Landing) -> None:
+        beaten_to_the_commit(self.spark, run, before_commit)
+
+
+IDS = {
+    "insert_overwrite": {20},
+    "replace_where": {*range(5), 20},
+    "dynamic_overwrite": {*range(6), 20},
+    "stream_batch": {*range(7), 20},
+    "two_statements": {0, *range(2, 7), 20},
+}
+"""The ids of the table after each write, also after several of the same."""
+DESCRIBING = [
+    "ALTER TABLE {t} ADD COLUMN c{n} STRING FIRST",
+    "COMMENT ON TABLE {t} IS 'of {n}'",
+    "ALTER TABLE {t} ALTER COLUMN n COMMENT 'of {n}'",
+    "ALTER TABLE {t} SET TBLPROPERTIES ('of' = '{n}')",
+]
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_writes_land_before_and_behind_a_change_of_the_description(
+    native: SparkSession, path: str, tmp_path: Path, kind: str
+) -> None:
+    """Columns, comments and properties, beside overwrites, a batch of a stream, and a transaction of two statements."""
+    table = made(native, path, by="PARTITIONED BY (n)")
+    feed = Feed(tmp_path / "feed", columns="id long, n long, s struct<a: long>")
+    feed.folder.mkdir()
+    write: Callable[[Landing], None] = getattr(Writes(native, path, feed), kind)
+    other = native.newSession()
+
+    def described(number: int, *statements: str) -> None:
+        for statement in statements:
+            other.sql(statement.format(t=table, n=number))
+
+    def is_described(number: int) -> bool:
+        detail = native.sql(f"DESCRIBE DETAIL {table}").collect()[0]
+        comment = native.sql(f"SELECT n FROM {table}").schema["n"].metadata.get("comment")
+        columns = all(row[f"c{number}"] is None for row in native.table(table).collect())
+        return columns and (detail.description, comment, detail.properties["of"]) == (
+            *[f"of {number}"] * 2,
+            str(number),
+        )
+
+    def operations(count: int) -> list[str]:
+        return [row.operation for row in native.sql(f"DESCRIBE HISTORY {table} LIMIT {count}").collect()]
+
+    write(lambda: None)
+    (name,) = operations(1)
+    write(lambda: described(1, *DESCRIBING))
+    assert (operations(1), is_described(1)) == ([name], True)
+    for statement in DESCRIBING:
+        beaten_to_the_commit(other, lambda statement=statement: described(2, statement), lambda: write(lambda: None))
+        last, before = operations(2)
+        assert (last != name, before == name) == (True, True), statement
+    assert is_described(2)
+    assert {row.id for row in native.table(table).collect()} == IDS[kind]

@@ -15,7 +15,8 @@ final class FormatOptions {
       "", "delta", "parquet", "orc", "csv", "json", "text", "avro", "xml", "binaryfile", "hive", "rate", "rate-micro-batch", "memory",
       "console", "noop", "delta.defaultsource"});
   private static final Set PATHS = set(new String[] {
-      "path", "location", "basepath", "checkpointlocation", "rowvalidationxsdpath", "avroschemaurl", "avro.schema.url", "sourcearchivedir"});
+      "path", "location", "basepath", "checkpointlocation", "schematrackinglocation", "schemalocation", "rowvalidationxsdpath", "avroschemaurl",
+      "avro.schema.url", "sourcearchivedir"});
   private static final Set STORED_AS = set(new String[] {"textfile", "sequencefile", "rcfile", "orc", "parquet", "avro"});
   private static final Set CLASSES = set(new String[] {
       "org.apache.hadoop.mapred.TextInputFormat", "org.apache.hadoop.mapred.SequenceFileInputFormat",
