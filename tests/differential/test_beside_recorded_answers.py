@@ -1,7 +1,7 @@
 """Statements of Spark's and Delta's SQL, writers and API: the rows, schemas and errors that are recorded of the jar.
 
 `make record-statements` records them, a file of programs at a time. What differs is in `known_differences.txt`, and what
-another Spark than that of the recording gives in a file such as `known_differences_4.3.txt`, with the reasons. Covers bugs B35 and B104.
+another Spark than that of the recording gives in a file such as `known_differences_4.3.txt`, with the reasons. Covers bugs B8, B35 and B104.
 """
 
 from __future__ import annotations

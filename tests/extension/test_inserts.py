@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pyspark
@@ -39,13 +38,6 @@ def pair(delta: SparkSession, name: str) -> str:
     """A table of two columns that take each other's values, and a struct of two such fields."""
     delta.sql(f"CREATE TABLE {name} (a INT, b INT, s STRUCT<x: INT, y: INT>) USING delta")
     return name
-
-
-@pytest.fixture
-def dynamic(delta: SparkSession) -> Iterator[None]:
-    delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    yield
-    delta.conf.unset("spark.sql.sources.partitionOverwriteMode")
 
 
 SWAPPED = "SELECT 1 AS b, 2 AS a, named_struct('y', 3, 'x', 4) AS s"
@@ -110,15 +102,6 @@ def test_fields_of_structs_go_by_name_where_columns_are_the_table_s(delta: Spark
         delta.sql(f"INSERT INTO {name} {wider}")
     delta.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {name} {wider}")
     assert [tuple(row.s) for row in delta.table(name).collect()] == [(10, 20, 30)]
-
-
-def test_dynamic_overwrites_go_by_position_or_by_name(delta: SparkSession, name: str, dynamic: None) -> None:
-    delta.sql(f"CREATE TABLE {name} (a INT, b INT) USING delta PARTITIONED BY (b)")
-    delta.sql(f"INSERT INTO {name} VALUES (0, 1), (0, 2), (0, 3)")
-    delta.sql(f"INSERT OVERWRITE {name} SELECT 1 AS b, 2 AS a")
-    assert rows(delta, name) == [(0, 1), (0, 3), (1, 2)]
-    delta.sql(f"INSERT OVERWRITE {name} BY NAME SELECT 1 AS b, 2 AS a")
-    assert rows(delta, name) == [(0, 3), (1, 2), (2, 1)]
 
 
 def test_writers_go_by_position_or_by_name(delta: SparkSession, pair: str) -> None:

@@ -13,13 +13,12 @@ from pyspark.sql import functions as F
 from anabranch.errors.arguments import (
     HistoricalTargetError,
     InvalidOptionError,
-    OverwriteSchemaDynamicError,
     UnsupportedOperationError,
 )
 from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
-from anabranch.errors.schema import PartitionColumnMismatchError, SchemaMismatchError
-from anabranch.errors.tables import TableAlreadyExistsError, TableLocationMismatchError
+from anabranch.errors.schema import SchemaMismatchError
+from anabranch.errors.tables import TableLocationMismatchError
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -41,22 +40,6 @@ def last(table: DeltaTable) -> Any:
     return table.history(1).first()
 
 
-def test_save_in_all_modes(delta: SparkSession, path: str) -> None:
-    write = numbers(delta, 1, 2).write.format("delta")
-    write.partitionBy("part").save(path)
-    with pytest.raises(TableAlreadyExistsError):
-        write.save(path)
-    write.mode("ignore").save(path)
-    assert ids(load(delta, path)) == [1, 2]
-    write.mode("append").save(path)
-    assert ids(load(delta, path)) == [1, 1, 2, 2]
-    numbers(delta, 3).write.format("delta").mode("overwrite").save(path)
-    assert ids(load(delta, path)) == [3]
-    assert DeltaTable.forPath(delta, path).detail().collect()[0].partitionColumns == ["part"]
-    with pytest.raises(PartitionColumnMismatchError):
-        write.mode("append").partitionBy("id").save(path)
-
-
 def test_options_of_save(delta: SparkSession, path: str) -> None:
     write = numbers(delta, *range(10)).coalesce(1).write.format("delta").clusterBy("id")
     write.options(userMetadata="nightly", maxRecordsPerFile=5, txnAppId="a", txnVersion=1).save(path)
@@ -72,43 +55,6 @@ def test_options_of_save(delta: SparkSession, path: str) -> None:
     assert load(delta, path).columns == ["id", "part", "extra"]
     numbers(delta, 1).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
     assert load(delta, path).columns == ["id", "part"]
-
-
-def test_a_condition_goes_before_a_new_schema(delta: SparkSession, name: str) -> None:
-    """As in Delta: with replaceWhere rows stay, and with them the schema. The history shows both options."""
-    numbers(delta, *range(4)).write.format("delta").partitionBy("part").saveAsTable(name)
-    writer = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.option("replaceWhere", "part = 1").saveAsTable(name)
-    assert ids(delta.table(name)) == [0, 2, 11]
-    parameters = delta.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0].operationParameters
-    assert (parameters["predicate"], parameters["canOverwriteSchema"]) == ("part = 1", "true")
-    wider = numbers(delta, 13).selectExpr("id", "part", "1 AS extra").write.format("delta").mode("overwrite")
-    with pytest.raises(SchemaMismatchError):
-        wider.option("overwriteSchema", "true").option("replaceWhere", "part = 1").saveAsTable(name)
-    by_partition = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    by_partition.option("partitionOverwriteMode", "dynamic")
-    with pytest.raises(OverwriteSchemaDynamicError):
-        by_partition.partitionBy("part").saveAsTable(name)
-    assert ids(delta.table(name)) == [0, 2, 11]
-
-
-def test_a_new_schema_by_partition(delta: SparkSession, name: str) -> None:
-    """As in Delta: refused where the new table has partitions; where it has none, all rows go."""
-    numbers(delta, *range(4)).write.format("delta").partitionBy("part").saveAsTable(name)
-    delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    try:
-        overwrite = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        with pytest.raises(OverwriteSchemaDynamicError):
-            overwrite.partitionBy("part").saveAsTable(name)
-        appended = numbers(delta, 4).write.format("delta").mode("append").option("overwriteSchema", "true")
-        appended.partitionBy("part").saveAsTable(name)
-        assert ids(delta.table(name)) == [0, 1, 2, 3, 4]
-    finally:
-        delta.conf.unset("spark.sql.sources.partitionOverwriteMode")
-    overwrite = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    overwrite.option("partitionOverwriteMode", "dynamic").saveAsTable(name)
-    assert ids(delta.table(name)) == [11]
-    assert delta.sql(f"DESCRIBE DETAIL {name}").collect()[0].partitionColumns == []
 
 
 def test_what_an_overwrite_replaces(delta: SparkSession, path: str) -> None:
@@ -150,34 +96,6 @@ def test_a_declared_schema_is_checked_for_readers_alone(delta: SparkSession, pat
     assert delta.read.format("delta").schema("id long, part long").load(path).count() == 1
 
 
-def test_save_as_table_in_all_modes(delta: SparkSession, name: str) -> None:
-    numbers(delta, 1).write.format("delta").saveAsTable(name)
-    with pytest.raises(AnalysisException) as exists:
-        numbers(delta, 1).write.format("delta").saveAsTable(name)
-    assert exists.value.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
-    numbers(delta, 1).write.format("delta").mode("ignore").saveAsTable(name)
-    numbers(delta, 2).selectExpr("part", "CAST(id AS INT) AS id").write.format("delta").mode("append").saveAsTable(name)
-    assert ids(delta.table(name)) == [1, 2]
-    numbers(delta, 3).write.format("delta").mode("overwrite").saveAsTable(name)
-    assert ids(delta.table(name)) == [3]
-    assert last(DeltaTable.forName(delta, name)).operation == "CREATE OR REPLACE TABLE AS SELECT"
-
-
-def test_save_as_table_keeps_the_schema_without_an_option(delta: SparkSession, name: str) -> None:
-    """It replaces rows; `createOrReplace` replaces the table."""
-    delta.sql(f"CREATE TABLE {name} (id BIGINT, part BIGINT) USING delta TBLPROPERTIES ('k' = 'v')")
-    other = numbers(delta, 1).withColumnRenamed("part", "p")
-    with pytest.raises(SchemaMismatchError, match="overwriteSchema"):
-        other.write.format("delta").mode("overwrite").saveAsTable(name)
-    other.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy("p").saveAsTable(name)
-    detail = DeltaTable.forName(delta, name).detail().collect()[0]
-    assert (delta.table(name).columns, detail.partitionColumns) == (["id", "p"], ["p"])
-    assert detail.properties["k"] == "v"
-    numbers(delta, 1).writeTo(name).using("delta").createOrReplace()
-    assert delta.table(name).columns == ["id", "part"]
-    assert "k" not in DeltaTable.forName(delta, name).detail().collect()[0].properties
-
-
 def test_save_as_table_makes_properties_partitions_and_clusters(delta: SparkSession, name: str) -> None:
     numbers(delta, 1).write.format("delta").option("delta.appendOnly", "true").clusterBy("id").saveAsTable(name)
     detail = DeltaTable.forName(delta, name).detail().collect()[0]
@@ -209,15 +127,6 @@ def test_save_as_table_over_a_table_of_another_format(delta: SparkSession, name:
     numbers(delta, 1, 2).write.format("delta").mode("overwrite").partitionBy("part").saveAsTable(name)
     assert ids(delta.table(name)) == [1, 2]
     assert DeltaTable.forName(delta, name).detail().collect()[0].partitionColumns == ["part"]
-
-
-def test_save_as_table_by_path(delta: SparkSession, path: str) -> None:
-    name = f"delta.`{path}`"
-    numbers(delta, 1).write.format("delta").saveAsTable(name)
-    numbers(delta, 2).write.format("delta").mode("append").saveAsTable(name)
-    assert ids(load(delta, path)) == [1, 2]
-    numbers(delta, 3).write.format("delta").mode("overwrite").saveAsTable(name)
-    assert ids(load(delta, path)) == [3]
 
 
 def test_write_to(delta: SparkSession, name: str) -> None:
