@@ -29,7 +29,7 @@ from concurrency.describing import (
 )
 from concurrency.histories import Commit, History, Outcome, Refusal, begun, finish
 from concurrency.judges import violations
-from concurrency.merging import Merge, MergeSelect
+from concurrency.merging import Merge, MergeByKeys, MergeSelect
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
 from concurrency.several_statements import Query, RollBackTo, Savepoint, SeveralStatements
 from concurrency.statements import (
@@ -68,6 +68,7 @@ ALL_KINDS: tuple[Statement, ...] = (
     InsertJoin(Where("v", "=", 1), Where("v", "<", 2), Change("k", 4, True)),
     InsertAbsent((Row(1, 3), Row(4, 1))),
     MergeSelect(Where("v", "=", 1), Change("k", 1, True)),
+    MergeByKeys((Row(1, 3),)),
     Delete(EVERY),
     Update(Where("k", "=", 2), Change("k", 0, False), unless=Where("v", "=", 2)),
     Merge((Row(0, 1),), matched="delete", inserts=False),
