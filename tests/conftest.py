@@ -62,8 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 OF_ONE_PORT = (
-    "tests/auto/test_auto_pipelines.py",
     "tests/auto/test_programs.py",
+    "tests/serve/test_auto_cdc.py",
+    "tests/serve/test_pipelines.py",
     "tests/serve/test_server_in_process.py",
 )
 """Files with tests that hold `connect_port`: in one process, for in two they would wait for one another."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 import sys
-import sysconfig
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+from auto.environments import Environment, new_environment
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 Finished = subprocess.CompletedProcess[str]
@@ -53,21 +51,7 @@ def anabranch_run(python: RunPython) -> RunPython:
     return run
 
 
-@dataclasses.dataclass(frozen=True)
-class Environment:
-    """A virtual environment."""
-
-    python: Path
-    site_packages: Path
-
-
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
     """An environment of its own, which finds the packages that the tests run on."""
-    folder = tmp_path / "environment"
-    venv.EnvBuilder(with_pip=False).create(folder)
-    site_packages = next((folder / "lib").glob("python3*")) / "site-packages"
-    # Each line becomes a place for packages; files like this one are not looked for there.
-    packages = [SOURCE, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    (site_packages / "_packages_of_the_tests.pth").write_text("\n".join(map(str, packages)) + "\n")
-    return Environment(python=folder / "bin" / "python", site_packages=site_packages)
+    return new_environment(tmp_path / "environment")

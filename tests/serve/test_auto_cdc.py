@@ -1,4 +1,4 @@
-"""AutoCDC: flows that apply the changes of a source to a Delta table, as SCD 1 and SCD 2, on `anabranch serve`."""
+"""AutoCDC: flows that apply the changes of a source to a Delta table, as SCD 1 and SCD 2."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from serve.pipeline_project import FIRST_WITH_AUTO_CDC, FIRST_WITH_SCD2, RELEASE, Project
-from serve.served import Client, Served, client, served
+from serve.pipeline_places import Place
+from serve.pipeline_project import FIRST_WITH_AUTO_CDC, FIRST_WITH_SCD2, RELEASE
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.long,
     pytest.mark.skipif(RELEASE < FIRST_WITH_AUTO_CDC, reason="PySpark has no AutoCDC"),
 ]
-SCD2 = pytest.mark.skipif(RELEASE < FIRST_WITH_SCD2, reason="this PySpark has only SCD 1")
-DEFINITIONS = """
+TARGETS = {1: "customers"} if RELEASE < FIRST_WITH_SCD2 else {1: "customers", 2: "history"}
+"""Target tables, by type of SCD."""
+
+DEFINITION = """
 from pyspark import pipelines as dp
 
-dp.create_streaming_table("customers", format="delta")
+dp.create_streaming_table("{target}", format="delta")
 dp.create_auto_cdc_flow(
-    target="customers",
-    source="changes",
+    target="{target}",
+    source="{changes}",
     keys=["id"],
     sequence_by="seq",
     apply_as_deletes="op = 'D'",
@@ -46,11 +47,11 @@ OTHERS_KEY = 100
 """The key whose rows another writer updates."""
 
 FIRST = f"""
-INSERT INTO changes VALUES (1, 'Ada', 'U', 1), (2, 'Bea', 'U', 1), (3, 'Cy', 'U', 1), (1, 'Ann', 'U', 3),
+INSERT INTO {{changes}} VALUES (1, 'Ada', 'U', 1), (2, 'Bea', 'U', 1), (3, 'Cy', 'U', 1), (1, 'Ann', 'U', 3),
     (2, NULL, 'D', 3), (3, 'Cy', 'U', 1), ({OTHERS_KEY}, 'Zoe', 'U', 1)
 """
 SECOND = """
-INSERT INTO changes VALUES (1, 'Amy', 'U', 2, 'Rome'), (2, 'Ben', 'U', 2, NULL), (2, 'Bob', 'U', 4, 'Oslo'),
+INSERT INTO {changes} VALUES (1, 'Amy', 'U', 2, 'Rome'), (2, 'Ben', 'U', 2, NULL), (2, 'Bob', 'U', 4, 'Oslo'),
     (3, 'Cy', 'U', 1, NULL), (4, 'Di', 'U', 1, 'Lima'), (4, NULL, 'D', 2, NULL)
 """
 """Key 1 gets an event between two others, key 2 one before its delete and one after it, key 4 only a delete at last."""
@@ -67,7 +68,7 @@ class Expected:
     second: RowsOfKeys
 
 
-TARGETS = {
+EXPECTED = {
     1: Expected(columns="id, name", first=[(1, "Ann"), (3, "Cy")], second=[(1, "Ann"), (2, "Bob"), (3, "Cy")]),
     2: Expected(
         columns="id, name, __START_AT, __END_AT",
@@ -81,28 +82,35 @@ TARGETS = {
 }
 
 
-def target_rows(by: Client, expected: Expected, version: str = "") -> RowsOfKeys:
-    return by.rows(f"SELECT {expected.columns} FROM customers{version} WHERE id < {OTHERS_KEY} ORDER BY ALL")
+def target_rows(place: Place, scd_type: int, version: str = "") -> RowsOfKeys:
+    columns, table = EXPECTED[scd_type].columns, place.name(TARGETS[scd_type])
+    return place.by.rows(f"SELECT {columns} FROM {table}{version} WHERE id < {OTHERS_KEY} ORDER BY ALL")
 
 
-def versions(by: Client, operation: str) -> list[int]:
-    """The versions of the target that an operation wrote, oldest first."""
-    return sorted(int(row[0]) for row in by.rows("DESCRIBE HISTORY customers") if row[4] == operation)
+def versions(place: Place, target: str, operation: str) -> list[int]:
+    """The versions of a target that an operation wrote, oldest first."""
+    history = place.by.rows(f"DESCRIBE HISTORY {place.name(target)}")
+    return sorted(int(row[0]) for row in history if row[4] == operation)
+
+
+def names_of_others(place: Place, target: str) -> set[str]:
+    rows = place.by.rows(f"SELECT name FROM {place.name(target)} WHERE id = {OTHERS_KEY}")
+    return {str(name) for (name,) in rows}
 
 
 @contextlib.contextmanager
-def another_writer(server: Served) -> Iterator[None]:
-    """Another client that updates rows of the target and never rests. A conflict is a failure."""
+def another_writer(place: Place) -> Iterator[None]:
+    """Another client that updates rows of all targets and never rests. A conflict is a failure."""
     failures: list[BaseException] = []
     stopped = threading.Event()
 
     def update() -> None:
         try:
-            with client(server, "connect") as by:
-                for number in itertools.count():
+            with place.another_client() as by:
+                for number, target in enumerate(itertools.cycle(TARGETS.values())):
                     if stopped.is_set():
                         return
-                    by.run(f"UPDATE customers SET name = '{number}' WHERE id = {OTHERS_KEY}")
+                    by.run(f"UPDATE {place.name(target)} SET name = '{number}' WHERE id = {OTHERS_KEY}")
         except BaseException as failure:
             failures.append(failure)
 
@@ -116,38 +124,41 @@ def another_writer(server: Served) -> Iterator[None]:
     assert not failures, failures
 
 
-@pytest.mark.parametrize("scd_type", [1, pytest.param(2, marks=SCD2)])
-def test_changes_become_rows(tmp_path: Path, scd_type: int) -> None:
+def test_changes_become_rows(place: Place) -> None:
     """Late and repeated events, deletes, a second run with a new column beside another writer, and a full refresh.
 
     Every run goes on from the checkpoint of the one before."""
-    expected = TARGETS[scd_type]
-    project = Project(tmp_path / "shop")
-    project.define(customers=DEFINITIONS.format(scd_type=scd_type, more=MORE[scd_type]))
-    with served(tmp_path / "warehouse") as server, client(server, "connect") as by:
-        by.run("CREATE TABLE changes (id INT, name STRING, op STRING, seq INT) USING delta")
-        by.run(FIRST)
-        project.run(SPARK_REMOTE=server.connect_url)
-        assert target_rows(by, expected) == expected.first
-        (first,) = versions(by, "MERGE")
+    changes = place.name("changes")
+    for scd_type, target in TARGETS.items():
+        text = DEFINITION.format(target=target, changes=changes, scd_type=scd_type, more=MORE[scd_type])
+        place.project.define(**{target: text})
+    place.by.run(f"CREATE TABLE {changes} (id INT, name STRING, op STRING, seq INT) USING delta")
+    place.by.run(FIRST.format(changes=changes))
+    place.pipeline("run")
+    for scd_type in TARGETS:
+        assert target_rows(place, scd_type) == EXPECTED[scd_type].first
 
-        by.run("ALTER TABLE changes ADD COLUMNS (city STRING)")
-        by.run(SECOND)
-        with another_writer(server):
-            project.run(SPARK_REMOTE=server.connect_url)
-        assert target_rows(by, expected) == expected.second
-        assert by.rows("SELECT city FROM customers WHERE name = 'Bob'") == [("Oslo",)]
+    place.by.run(f"ALTER TABLE {changes} ADD COLUMNS (city STRING)")
+    place.by.run(SECOND.format(changes=changes))
+    with another_writer(place):
+        place.pipeline("run")
+    for scd_type, target in TARGETS.items():
+        expected = EXPECTED[scd_type]
+        assert target_rows(place, scd_type) == expected.second
+        assert place.by.rows(f"SELECT city FROM {place.name(target)} WHERE name = 'Bob'") == [("Oslo",)]
         # One commit has the whole batch, with updates of the other writer before and after it.
-        (_, second) = versions(by, "MERGE")
-        assert target_rows(by, expected, f"@v{second - 1}") == expected.first
-        assert target_rows(by, expected, f"@v{second}") == expected.second
-        assert any(first < version < second for version in versions(by, "UPDATE"))
-        assert all(name.isdigit() for (name,) in by.rows(f"SELECT name FROM customers WHERE id = {OTHERS_KEY}"))
+        first, second = versions(place, target, "MERGE")
+        assert target_rows(place, scd_type, f" VERSION AS OF {second - 1}") == expected.first
+        assert target_rows(place, scd_type, f" VERSION AS OF {second}") == expected.second
+        assert any(first < version < second for version in versions(place, target, "UPDATE"))
+        assert all(map(str.isdigit, names_of_others(place, target)))
 
-        # All events come once more, in a run of its own, and then twice in one batch.
-        by.run("INSERT INTO changes SELECT * FROM changes")
-        project.run(SPARK_REMOTE=server.connect_url)
-        assert target_rows(by, expected) == expected.second
-        project.run("--full-refresh", "customers", SPARK_REMOTE=server.connect_url)
-        assert target_rows(by, expected) == expected.second
-        assert by.rows(f"SELECT name FROM customers WHERE id = {OTHERS_KEY}") == [("Zoe",)]
+    # All events come once more, in a run of its own, and then twice in one batch.
+    place.by.run(f"INSERT INTO {changes} SELECT * FROM {changes}")
+    place.pipeline("run")
+    for scd_type in TARGETS:
+        assert target_rows(place, scd_type) == EXPECTED[scd_type].second
+    place.pipeline("--full-refresh-all")
+    for scd_type, target in TARGETS.items():
+        assert target_rows(place, scd_type) == EXPECTED[scd_type].second
+        assert names_of_others(place, target) == {"Zoe"}

@@ -1,17 +1,16 @@
-"""Declarative pipelines of Spark, with Delta tables, on `anabranch serve`, whose catalog is Hive's.
+"""Declarative pipelines of Spark, with Delta tables, by Spark's own program and on `anabranch serve`; the catalog is Hive's.
 
 PySpark has pipelines from 4.1 on.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from serve.pipeline_project import FIRST_RELEASE, RELEASE, Project
-from serve.served import Client, client, served
+from serve.pipeline_places import Place
+from serve.pipeline_project import FIRST_RELEASE, RELEASE
 
 pytestmark = [
     pytest.mark.spark,
@@ -28,7 +27,7 @@ spark = SparkSession.active()
 
 @dp.table(format="delta")
 def orders():
-    return spark.readStream.table("raw_orders")
+    return spark.readStream.table("{raw_orders}")
 
 
 dp.create_streaming_table("all_orders", format="delta")
@@ -36,12 +35,12 @@ dp.create_streaming_table("all_orders", format="delta")
 
 @dp.append_flow(target="all_orders")
 def from_shops():
-    return spark.readStream.table("raw_orders")
+    return spark.readStream.table("{raw_orders}")
 
 
 @dp.append_flow(target="all_orders")
 def from_phone():
-    return spark.readStream.table("phone_orders")
+    return spark.readStream.table("{phone_orders}")
 """
 VIEW = """
 from pyspark import pipelines as dp
@@ -53,7 +52,7 @@ spark = SparkSession.active()
 
 @dp.materialized_view(format="delta")
 def totals():
-    return spark.read.table("raw_orders").groupBy("item").agg(F.sum("pieces").alias("pieces"))
+    return spark.read.table("{raw_orders}").groupBy("item").agg(F.sum("pieces").alias("pieces"))
 """
 FAILING_VIEW = VIEW.replace(
     'F.sum("pieces")', "F.sum(F.when(F.col('pieces') > 0, F.raise_error(F.lit('no')).cast('int')).otherwise(0))"
@@ -62,61 +61,63 @@ SQL = "CREATE MATERIALIZED VIEW most_wanted USING delta AS SELECT item FROM tota
 TABLES = {"orders", "all_orders", "totals", "most_wanted"}
 
 
-def operations(by: Client, table: str) -> list[str]:
+def operations(place: Place, table: str) -> list[str]:
     """The operations of a table's history, oldest first, but for properties, which Spark 4.1 resets in each run."""
-    history = [str(row[4]) for row in sorted(by.rows(f"DESCRIBE HISTORY {table}"))]
+    history = [str(row[4]) for row in sorted(place.by.rows(f"DESCRIBE HISTORY {place.name(table)}"))]
     return [operation for operation in history if not operation.endswith("TBLPROPERTIES")]
 
 
-def totals(by: Client, version: str = "") -> list[tuple[Any, ...]]:
-    return by.rows(f"SELECT item, pieces FROM totals{version} ORDER BY item")
+def totals(place: Place) -> list[tuple[Any, ...]]:
+    return place.by.rows(f"SELECT item, pieces FROM {place.name('totals')} ORDER BY item")
 
 
-def create_sources(by: Client) -> None:
+def define(place: Place, **definitions: str) -> None:
+    """Write the definitions, with the names that the source tables have in this place."""
+    names = {table: place.name(table) for table in ("raw_orders", "phone_orders")}
+    place.project.define(**{file: text.format(**names) for file, text in definitions.items()})
+
+
+def create_sources(place: Place) -> None:
     for table in ("raw_orders", "phone_orders"):
-        by.run(f"CREATE TABLE {table} (id BIGINT, item STRING, pieces INT) USING delta")
-    by.run("INSERT INTO raw_orders VALUES (1, 'tea', 3), (2, 'jam', 1)")
-    by.run("INSERT INTO phone_orders VALUES (10, 'tea', 1)")
+        place.by.run(f"CREATE TABLE {place.name(table)} (id BIGINT, item STRING, pieces INT) USING delta")
+    place.by.run(f"INSERT INTO {place.name('raw_orders')} VALUES (1, 'tea', 3), (2, 'jam', 1)")
+    place.by.run(f"INSERT INTO {place.name('phone_orders')} VALUES (10, 'tea', 1)")
 
 
-def test_streaming_tables_append_flows_and_materialized_views(tmp_path: Path) -> None:
+def test_streaming_tables_append_flows_and_materialized_views(place: Place) -> None:
     """A dry run makes nothing. A second run reads the new rows alone into streaming tables, and computes the views again."""
-    project = Project(tmp_path / "shop")
-    project.define(shop=DEFINITIONS, view=VIEW, wanted_sql=SQL)
-    with served(tmp_path / "warehouse") as server, client(server, "connect") as by:
-        create_sources(by)
-        project.run("dry-run", SPARK_REMOTE=server.connect_url)
-        assert not TABLES & {row[1] for row in by.rows("SHOW TABLES")}
+    define(place, shop=DEFINITIONS, view=VIEW, wanted_sql=SQL)
+    create_sources(place)
+    place.pipeline("dry-run")
+    assert not TABLES & place.tables()
 
-        project.run(SPARK_REMOTE=server.connect_url)
-        assert totals(by) == [("jam", 1), ("tea", 3)]
+    place.pipeline("run")
+    assert totals(place) == [("jam", 1), ("tea", 3)]
 
-        by.run("INSERT INTO raw_orders VALUES (3, 'tea', 2)")
-        project.run(SPARK_REMOTE=server.connect_url)
-        assert totals(by) == [("jam", 1), ("tea", 5)]
-        assert by.rows("SELECT item FROM most_wanted") == [("tea",)]
-        assert by.rows("SELECT id FROM all_orders ORDER BY id") == [(1,), (2,), (3,), (10,)]
-        assert operations(by, "orders").count("STREAMING UPDATE") == 2
-        assert {by.rows(f"DESCRIBE DETAIL {name}")[0][0] for name in TABLES} == {"delta"}
+    place.by.run(f"INSERT INTO {place.name('raw_orders')} VALUES (3, 'tea', 2)")
+    place.pipeline("run")
+    assert totals(place) == [("jam", 1), ("tea", 5)]
+    assert place.by.rows(f"SELECT item FROM {place.name('most_wanted')}") == [("tea",)]
+    assert place.by.rows(f"SELECT id FROM {place.name('all_orders')} ORDER BY id") == [(1,), (2,), (3,), (10,)]
+    assert operations(place, "orders").count("STREAMING UPDATE") == 2
+    assert place.tables() >= TABLES
+    assert {place.by.rows(f"DESCRIBE DETAIL {place.name(table)}")[0][0] for table in TABLES} == {"delta"}
 
 
-def test_a_view_is_refreshed_by_one_commit(tmp_path: Path) -> None:
+def test_a_view_is_refreshed_by_one_commit(place: Place) -> None:
     """A failed flow leaves the rows of the last refresh. A streaming table that is made again is truncated first."""
-    project = Project(tmp_path / "shop")
-    project.define(shop=DEFINITIONS, view=VIEW)
-    with served(tmp_path / "warehouse") as server, client(server, "connect") as by:
-        create_sources(by)
-        project.run(SPARK_REMOTE=server.connect_url)
-        by.run("INSERT INTO raw_orders VALUES (3, 'tea', 2)")
+    define(place, shop=DEFINITIONS, view=VIEW)
+    create_sources(place)
+    place.pipeline("run")
+    place.by.run(f"INSERT INTO {place.name('raw_orders')} VALUES (3, 'tea', 2)")
 
-        project.define(view=FAILING_VIEW)
-        failed = project.attempt("run", environment={"SPARK_REMOTE": server.connect_url})
-        assert failed.returncode != 0
-        assert totals(by) == [("jam", 1), ("tea", 3)]
+    define(place, view=FAILING_VIEW)
+    assert place.attempt("run").returncode != 0
+    assert totals(place) == [("jam", 1), ("tea", 3)]
 
-        project.define(view=VIEW)
-        project.run("--full-refresh-all", SPARK_REMOTE=server.connect_url)
-        assert totals(by) == [("jam", 1), ("tea", 5)]
-        assert operations(by, "totals") == ["CREATE TABLE", "WRITE", "WRITE"]
-        assert by.rows("SELECT id FROM all_orders ORDER BY id") == [(1,), (2,), (3,), (10,)]
-        assert "TRUNCATE" in operations(by, "all_orders")
+    define(place, view=VIEW)
+    place.pipeline("--full-refresh-all")
+    assert totals(place) == [("jam", 1), ("tea", 5)]
+    assert operations(place, "totals") == ["CREATE TABLE", "WRITE", "WRITE"]
+    assert place.by.rows(f"SELECT id FROM {place.name('all_orders')} ORDER BY id") == [(1,), (2,), (3,), (10,)]
+    assert "TRUNCATE" in operations(place, "all_orders")
