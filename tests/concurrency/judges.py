@@ -314,7 +314,7 @@ def _ignored(commit: Commit, append: Commit, commits: Sequence[Commit]) -> bool:
     readers = (
         other
         for other in between
-        if not other.is_blind and not isinstance(other.statement, Optimize | Alter | Backfill)
+        if other.plan.looks and not other.is_blind and not isinstance(other.statement, Optimize | Alter | Backfill)
     )
     if any(other.read_version >= append.version for other in readers):
         return False

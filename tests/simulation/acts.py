@@ -45,6 +45,8 @@ class Attempt:
     error: BaseException | None = None
     newest_version: int = -1
     """The newest version when it ended."""
+    saw_drop: bool = False
+    """Whether another program deleted the table while it ran."""
     calls_failed: bool = False
     """Whether something went wrong with its calls."""
 

@@ -157,6 +157,7 @@ class Simulation:
     def _attempt(self, process: Process) -> None:
         attempt, turn = process.attempt, process.turn
         turn.cause = attempt
+        was_dropped = self.watch.is_dropped
         self.scheduler.say(turn.name, f"begins {attempt.act}")
         try:
             attempt.version = attempt.act.run(process)
@@ -168,6 +169,7 @@ class Simulation:
         except (DeltaError, VersionsGone) as error:
             attempt.result, attempt.error = "refused", error
         attempt.newest_version = self.watch.newest_version
+        attempt.saw_drop = self.watch.is_dropped and not was_dropped
         attempt.calls_failed = any(
             event.kind not in HARMLESS
             for (actor, act, _), events in self.plan.recorded.items()  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from simulation.smaller_runs import run_again
 from simulation.storm import in_words, run_seed, storm
 
 SEEDS = int(os.environ.get("SEEDS", "250"))
-FORMER = (322, 393, 906, 10351, 10697, 11307, 11458)
+FORMER = (322, 393, 906, 2863, 3721, 5535, 6396, 7085, 8922, 10351, 10697, 11307, 11458)
 """Seeds that once had a judge complain."""
 
 

@@ -104,7 +104,7 @@ def action(draw: random.Random, kind: str, condition: Case | None) -> Clause:
 
 LIMITS = [
     (merge_rows, "FILTERED_BYTES_MIN"),
-    (merge_sample, "BYTES_MIN"),
+    (merge_rows, "SAMPLED_BYTES_MIN"),
     (merge_sample, "FILES_MIN"),
     (merge_sample, "COLUMNS_RATIO_MIN"),
 ]

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows
-from anabranch.commands.merge import merge_rows, merge_sample
+from anabranch.commands.merge import merge_rows
 from anabranch.log.file_columns import FileMask
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
@@ -45,7 +45,7 @@ def reads() -> Iterator[list[int]]:
         numbers.append(int(files.sum()))
         return read(target, files)
 
-    with mock.patch.object(TargetRows, "read", counted), mock.patch.object(merge_sample, "BYTES_MIN", 0):
+    with mock.patch.object(TargetRows, "read", counted), mock.patch.object(merge_rows, "SAMPLED_BYTES_MIN", 0):
         yield numbers
 
 

@@ -17,7 +17,7 @@ from anabranch.errors.commits import ConflictReason, MetadataChangedException, S
 from anabranch.errors.tables import LocationInTableError, NotADeltaTableError, TableLocationMismatchError
 from anabranch.progress.progress_events import reporting
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.gateway.job_failures import typed_job_failures
+from anabranch.spark.gateway.job_failures import job_failure
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import (
@@ -133,12 +133,17 @@ def one_statement(table: TableRef, operation: str, *, shown: bool = True) -> Ite
     """
     check_may_be_part(table, operation)
     session = table.session
-    with (
-        reporting(operation, table.label, setting=session.setting, count_tasks=session.count_tasks, shown=shown),
-        session.described_jobs(),
-        typed_job_failures(operation, table.label),
-    ):
-        yield
+    try:
+        with (
+            reporting(operation, table.label, setting=session.setting, count_tasks=session.count_tasks, shown=shown),
+            session.described_jobs(),
+        ):
+            yield
+    except Exception as failure:
+        typed = job_failure(failure, operation, table.label)
+        if typed is None:
+            raise
+        raise typed from failure
 
 
 def reports_progress(

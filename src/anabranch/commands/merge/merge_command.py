@@ -84,7 +84,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
             facts = measure(source.frame, plan.on.keys, partition_columns=plan.snapshot.partition_columns)
         run = MergeRun.of(plan, target, facts, reserved=attempt.reserved)
         with watch.measured("scanTimeMs", phase="find matches"):
-            run = with_sample(run)
+            run = with_sample(run) if run.may_read_twice else run
             marked = mark_rows(run, cached)
         record_rows(transaction, run, marked)
         with watch.measured("rewriteTimeMs"):

@@ -33,6 +33,8 @@ from anabranch.transactions.transaction import Transaction
 CACHED_ROWS_MAX = 500_000
 """With so many rows of the source, the rows that it changes are not cached between two jobs."""
 
+SAMPLED_BYTES_MIN = 64 << 20
+"""A smaller read of all columns takes no longer than a job that looks at some files."""
 FILTERED_BYTES_MIN = 1 << 20
 """Files of fewer bytes are not worth a filter: Parquet has statistics of each megabyte or so."""
 
@@ -125,10 +127,14 @@ class MergeRun:
 
     @property
     def may_read_twice(self) -> bool:
-        """Whether the rows can be found by the columns of the conditions first, and read as a whole afterwards."""
+        """Whether the rows can be found by the columns of the conditions first, and read as a whole afterwards.
+
+        False where it is not worth the job that looks for that.
+        """
         needs_whole_rows = bool(self.plan.updates) or self.keeps_old_values
         return (
             needs_whole_rows
+            and self.num_candidate_bytes >= SAMPLED_BYTES_MIN
             and self.caches_new_values
             and self.plan.repeatable
             and not self.statement.not_matched_by_source

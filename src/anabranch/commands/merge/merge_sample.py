@@ -17,8 +17,6 @@ from anabranch.log.file_columns import FileMask
 from anabranch.spark.engine import FILE_ID_COLUMN
 from anabranch.spark.write.row_checks import typed_violations
 
-BYTES_MIN = 64 << 20
-"""A smaller read of all columns takes no longer than the job that looks."""
 FILES_MIN = 8
 FILES_OF_SAMPLE = 16
 """One of so many files is looked at."""
@@ -27,8 +25,8 @@ COLUMNS_RATIO_MIN = 3
 
 
 def with_sample(run: MergeRun) -> MergeRun:
-    """The run, which knows whether changed rows are in few files, if it may be worth a job to find that out."""
-    if not run.may_read_twice or not _is_worth_a_look(run):
+    """A run that may read twice, which knows whether changed rows are in few files, if that is worth a job."""
+    if not _is_worth_a_look(run):
         return run
     files = _sample(run.candidates)
     few = 2 * _num_changed(run, files) < int(np.count_nonzero(files))
@@ -39,9 +37,7 @@ def _is_worth_a_look(run: MergeRun) -> bool:
     columns = run.plan.columns_of_conditions
     if columns is None or COLUMNS_RATIO_MIN * len(columns) > len(run.snapshot.schema.fields):
         return False
-    if np.count_nonzero(run.candidates) < FILES_MIN:
-        return False
-    return run.num_candidate_bytes >= BYTES_MIN
+    return bool(np.count_nonzero(run.candidates) >= FILES_MIN)
 
 
 def _sample(candidates: FileMask) -> FileMask:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -22,18 +20,12 @@ _LOST_EXECUTOR = re.compile(r"ExecutorLostFailure \((.*)")
 _CAUSES_MAX = 16
 
 
-@contextlib.contextmanager
-def typed_job_failures(operation: str, table: str) -> Iterator[None]:
-    """A block of one statement, in which such failures raise `JobFailedError`. All others are unchanged."""
-    try:
-        yield
-    except DeltaError:
-        raise
-    except (PySparkException, Py4JError, OSError) as failure:
-        cause = _cause(failure)
-        if cause is None:
-            raise
-        raise JobFailedError(operation=operation, table=table, cause=redact(cause)) from failure
+def job_failure(failure: Exception, operation: str, table: str) -> JobFailedError | None:
+    """The error to raise where a statement ends by such a failure; None for all others."""
+    if isinstance(failure, DeltaError) or not isinstance(failure, PySparkException | Py4JError | OSError):
+        return None
+    cause = _cause(failure)
+    return None if cause is None else JobFailedError(operation=operation, table=table, cause=redact(cause))
 
 
 def _cause(failure: BaseException) -> str | None:

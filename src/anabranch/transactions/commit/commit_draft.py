@@ -100,6 +100,8 @@ def with_protection(metadata: Metadata, latest: LatestState, *, protocol: Protoc
     )
 
 
+TOMBSTONE_AGE_MAX_MS = 60_000
+"""A tombstone that was made so long before its commit gets the time of the commit."""
 ROWS_KEPT_TAG = "delta.rowTracking.preserved"
 ONLY_MARKS_TAG = "delta.identity.schemaUpdate"
 """Tells delta-spark that a commit changes nothing of the metadata but marks of identity columns. Its statements that
@@ -168,9 +170,27 @@ def draft_commit(ours: ProposedCommit, latest: LatestState, *, now_ms: int, engi
     return CommitDraft(
         version=version,
         txn_id=ours.txn_id,
-        actions=(info, *actions),
+        actions=(info, *_removed_now(actions, now_ms)),
         timestamp_ms=now_ms if timestamp_ms is None else timestamp_ms,
     )
+
+
+def _removed_now(actions: Sequence[Action], now_ms: int) -> Sequence[Action]:
+    """The actions, with the time of the commit in tombstones that were made long before.
+
+    A statement may run for days after it has made them. VACUUM counts the retention of a file from this time, and
+    readers of the version before must find it for as long.
+    """
+    late = [
+        isinstance(action, RemoveFile) and (action.deletion_timestamp or now_ms) < now_ms - TOMBSTONE_AGE_MAX_MS
+        for action in actions
+    ]
+    if not any(late):
+        return actions
+    return [
+        msgspec.structs.replace(action, deletion_timestamp=now_ms) if is_late else action
+        for action, is_late in zip(actions, late, strict=True)
+    ]
 
 
 def tracks_rows(protocol: Protocol, metadata: Metadata) -> bool:

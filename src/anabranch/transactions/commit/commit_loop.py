@@ -9,12 +9,13 @@ from anabranch.errors.commits import (
     ConcurrentWriteException,
     ConflictReason,
     DeltaConcurrentModificationException,
+    LogMovedOnError,
 )
 from anabranch.progress.progress_events import note
 from anabranch.transactions.commit.commit_context import CommitContext
 from anabranch.transactions.commit.commit_draft import CommitDraft, draft_commit
 from anabranch.transactions.commit.commit_message import commit_message
-from anabranch.transactions.commit.commit_outcome import CommitOutcome, put_until_resolved
+from anabranch.transactions.commit.commit_outcome import CommitOutcome, put_until_resolved, unknown_outcome_error
 from anabranch.transactions.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
 from anabranch.transactions.commit.number_reservation import reservation
 from anabranch.transactions.commit.vacuumed_files import check_files_exist
@@ -92,7 +93,7 @@ def commit_in_turn(
         outcome = put_until_resolved(draft, context)
         if outcome.theirs is None:
             context.queue.note_version(draft.version)
-            interrupt = check_commit_is_visible(draft, timer, read=read, latest=latest, context=context)
+            interrupt = _checked_after_put(outcome, draft, timer, read=read, latest=latest, context=context)
             _log_commit(draft, latest, attempts=attempt, elapsed_ms=context.clock.elapsed_ms() - begun_ms)
             return Committed(
                 draft=draft,
@@ -106,6 +107,24 @@ def commit_in_turn(
         context.wait_after_lost_attempt(attempt)
         winners = _winners(outcome, context)
     raise _too_many_winners(proposal, latest.after(winners), context)
+
+
+def _checked_after_put(
+    outcome: CommitOutcome,
+    draft: CommitDraft,
+    timer: PutTimer,
+    *,
+    read: LatestState,
+    latest: LatestState,
+    context: CommitContext,
+) -> KeyboardInterrupt | None:
+    """As `check_commit_is_visible`; but where an attempt before the last may have landed, no error says otherwise."""
+    try:
+        return check_commit_is_visible(draft, timer, read=read, latest=latest, context=context)
+    except (LogMovedOnError, DeltaConcurrentModificationException) as error:
+        if outcome.unresolved is None:
+            raise
+        raise unknown_outcome_error(draft, context, attempts=2, cause=outcome.unresolved) from error
 
 
 def _rebased(

@@ -29,6 +29,8 @@ class CommitOutcome:
     """The other writer's commit at the version; None where the commit is ours."""
     interrupt: KeyboardInterrupt | None = None
     """An interrupt by the user while the outcome was unknown."""
+    unresolved: str | None = None
+    """Why an attempt before this one had no known outcome; None where this was the first, or they wrote nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,8 @@ def put_until_resolved(draft: CommitDraft, context: CommitContext) -> CommitOutc
         try:
             outcome = _put_and_check(draft, data, context, may_be_written=unresolved is not None)
             if isinstance(outcome, CommitOutcome):
-                return dataclasses.replace(outcome, interrupt=first_interrupt)
+                cause = None if unresolved is None else unresolved.cause
+                return dataclasses.replace(outcome, interrupt=first_interrupt, unresolved=cause)
             unresolved = outcome
             note(f"the storage does not say whether version {draft.version} is written; attempt {attempt + 1}")
             context.wait_while_unresolved(attempt)
