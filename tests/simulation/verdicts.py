@@ -32,8 +32,12 @@ def problems_of_attempts(attempts: Sequence[Attempt], watch: LogWatch) -> list[s
         result = attempt.result
         if isinstance(attempt.act, Vacuum | GiveRowIds):
             continue
-        if result == "committed" and at != [attempt.version] and not (attempt.saw_drop and not at):
-            # A commit that was put at the moment of a drop was one right before it.
+        if (
+            result == "committed"
+            and at != [attempt.version]
+            and not (attempt.saw_drop and attempt.calls_failed and not at)
+        ):
+            # Where a check fails, a commit that was put at the moment of a drop counts as one right before it.
             problems.append(f"{attempt} was acknowledged as version {attempt.version}, and is in the log at {at}")
         elif result in ("conflict", "refused", "done") and at:
             problems.append(f"{attempt} has the result {result}, and is in the log at {at}: {attempt.error}")
