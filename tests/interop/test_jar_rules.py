@@ -26,6 +26,7 @@ from anabranch.schema.column_changes import FIRST, ColumnChange, NewColumn
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable, IdentityGenerator
 from interop.jar import JARS, Jar, JarError
+from tables.races import beaten_to_the_commit
 
 pytestmark = [
     pytest.mark.jar,
@@ -79,6 +80,23 @@ def test_identity_columns_of_ours_there(jar: Jar, native: SparkSession, root: st
     alter_sync_identity(ours(native, root), ("id",))
     jar.run(f"INSERT INTO delta.`{root}` (v) VALUES (4)")
     assert sorted((row["v"], row["id"]) for row in both(jar, native, root)) == [(1, 0), (2, -2), (3, -100), (4, -102)]
+
+
+def test_numbers_that_ours_reserves_are_never_used_there(jar: Jar, native: SparkSession, root: str) -> None:
+    """An append of ours that loses its numbers to the jar's rows reserves others in the log, and lands with them."""
+    jar.run(
+        f"CREATE TABLE delta.`{root}` (id BIGINT GENERATED ALWAYS AS IDENTITY, v INT) USING delta",
+        f"INSERT INTO delta.`{root}` (v) VALUES (1)",
+    )
+    theirs = lambda: jar.run(f"INSERT INTO delta.`{root}` (v) VALUES (2), (3)")  # noqa: E731
+    beaten_to_the_commit(native, lambda: append(native, root, "SELECT 4 AS v UNION ALL SELECT 5"), theirs)
+    theirs()
+    operations = [entry.operation for entry in DeltaTable.forPath(native, root).history().collect()]
+    assert operations[::-1][2:] == ["WRITE", "RESERVE IDENTITY", "WRITE", "WRITE", "WRITE"]
+    found = [row["id"] for row in both(jar, native, root)]
+    assert len(set(found)) == len(found) == 9
+    mark = ours(native, root).latest().schema["id"].metadata["delta.identity.highWaterMark"]
+    assert mark == max(found)
 
 
 def test_constraints_of_both(jar: Jar, native: SparkSession, root: str) -> None:
