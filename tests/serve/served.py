@@ -132,7 +132,11 @@ class ConnectClient(Client):
     protocol = "connect"
 
     def __init__(self, server: Served) -> None:
+        from pyspark.sql.connect.session import SparkSession
+
         self.session = connect_client(server)
+        # Functions as `udf` ask the active session, which may be left from a test whose server has ended.
+        SparkSession._active_session.session = SparkSession._default_session = self.session
         # By default PySpark tries for ten minutes to reach a server that has ended, also to end its session.
         self.session.client.set_retry_policies([])
 
