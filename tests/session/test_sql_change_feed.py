@@ -96,7 +96,7 @@ def needs_changes_from(delta: SparkSession) -> None:
 
 @statement("SELECT … FROM t CHANGES FROM VERSION start [TO VERSION end] [WITH (computeUpdates = true)]")
 def test_changes_from(delta: SparkSession, changed: str) -> None:
-    """Returns the change data feed in Spark's own syntax, also by TIMESTAMP; it needs Spark 4.2 and a classic session.
+    """Returns the change data feed in Spark's own syntax, also by TIMESTAMP; it needs Spark 4.2.
     Without `computeUpdates` an update is a `delete` and an `insert`. A bound may be EXCLUSIVE."""
     needs_changes_from(delta)
     fields = "id, n, _change_type, _commit_version"
