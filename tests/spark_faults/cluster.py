@@ -8,7 +8,6 @@ Prints a line of JSON for each. With the fault `driver` nothing is printed: the 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -21,8 +20,8 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 
-import anabranch
 from spark_faults.judging import problems_of
+from spark_faults.running import answer, described, session
 from spark_faults.statements import ROWS, STATEMENTS, Statement, make_originals
 
 FAULTS = ("executors once", "executors each time", "memory", "driver")
@@ -38,25 +37,14 @@ def started(folder: Path) -> SparkSession:
     for entry in Path(next(iter(pyspark.__path__))).iterdir():
         (home / entry.name).symlink_to(entry)
     os.environ["SPARK_HOME"] = str(home)
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]")
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+    settings = {
         "spark.driver.memory": "1g",
         "spark.executor.memory": "512m",
         "spark.default.parallelism": "4",
         # A task may lose one executor.
         "spark.task.maxFailures": "2",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-    }.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return anabranch.enable(spark)
+    }
+    return session("local-cluster[2,1,1024]", folder, settings)
 
 
 def reached_in_tasks(folder: Path) -> Callable[[int], bool]:
@@ -158,7 +146,12 @@ class Cluster:
                 statement.run(self.spark, path)
             except Exception as raised:
                 again = f"{type(raised).__name__}: {raised}"
-        told = {"kills": kills, "problems": problems, "again": again, "error": described(error)}
+        told = {
+            "kills": kills,
+            "problems": problems,
+            "again": again,
+            "error": None if error is None else described(error),
+        }
         return {"statement": name, "fault": fault, **told}
 
 
@@ -200,19 +193,9 @@ def send(number: signal.Signals, pids: list[int]) -> None:
             os.kill(pid, number)
 
 
-def described(error: BaseException | None) -> dict[str, Any] | None:
-    if error is None:
-        return None
-    condition = error.getCondition() if isinstance(error, pyspark.errors.PySparkException) else None
-    kinds = [kind.__name__ for kind in type(error).__mro__]
-    return {"kinds": kinds, "condition": condition, "message": str(error)}
-
-
 def main(folder: Path, trials: list[str]) -> None:
     cluster = Cluster(folder)
-    for trial in trials:
-        name, fault = trial.split(":")
-        print(json.dumps(cluster.run(name, fault)), flush=True)
+    answer(trials, cluster.run)
     cluster.spark.stop()
 
 

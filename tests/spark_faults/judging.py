@@ -7,6 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from anabranch.clock import SystemClock
+from anabranch.deletion_vectors.vector_reading import path_in_table
+from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore
 from interop.readers import read_by_delta_rs, read_by_duckdb
 from spark_faults.statements import Rows
@@ -45,7 +48,10 @@ def left_by_vacuum(spark: SparkSession, path: Path) -> set[str]:
     """The files outside the log that no version needs and VACUUM does not remove."""
     spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
     live = {file.rpartition("/")[2] for file in spark.read.format("delta").load(str(path)).inputFiles()}
-    vectors = {file.name for file in path.rglob("deletion_vector_*.bin")}
+    adds = SnapshotCache(LocalStore(str(path)), SystemClock()).latest().files.to_actions()
+    descriptors = [add.deletion_vector for add in adds if add.deletion_vector is not None]
+    of_table = (path_in_table(descriptor, table_root=str(path)) for descriptor in descriptors)
+    vectors = {file.rpartition("/")[2] for file in of_table if file is not None}
     there = {file.name for file in path.rglob("*") if file.is_file() and "_delta_log" not in file.parts}
     # Hadoop writes a hidden checksum beside a file, and an empty file when a job has ended.
     kept = live | vectors | {"_SUCCESS"}

@@ -9,7 +9,6 @@ succeeds. The table is judged behind each, and the next level gives more, until 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import subprocess
@@ -19,34 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-import anabranch
 from spark_faults.judging import left_by_vacuum, problems_of
+from spark_faults.running import answer, described, session
 from spark_faults.statements import STATEMENTS, Statement, make_originals
 
 PAGE = 4096
 TRUE = r"\1 >= 0"
 LEVELS_MAX = 200
-
-
-def started(folder: Path) -> SparkSession:
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": f"{folder}/scratch",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return anabranch.enable(spark)
 
 
 class Limits:
@@ -151,7 +129,7 @@ class Trials:
         # Python chooses its folder once, and not one that is full.
         assert tempfile.gettempdir() == str(folder / "scratch")
         self.folder = folder / "disk"
-        self.spark = started(folder)
+        self.spark = session("local[2]", folder, {"spark.local.dir": f"{folder}/scratch"})
         self.limits = Limits(folder)
         # What a stream keeps is on another disk: Spark itself cannot read what is left there of files that it began.
         (self.folder / "checkpoints").symlink_to(folder / "checkpoints")
@@ -191,15 +169,9 @@ class Trials:
         return problems_of(path, statement.refused if failed else statement.after)
 
 
-def described(error: BaseException) -> dict[str, Any]:
-    return {"kinds": [kind.__name__ for kind in type(error).__mro__], "message": str(error)}
-
-
 def main(folder: Path, trials: list[str]) -> None:
     limited = Trials(folder)
-    for trial in trials:
-        name, limit = trial.split(":")
-        print(json.dumps(limited.run(name, limit)), flush=True)
+    answer(trials, limited.run)
     limited.spark.stop()
 
 

@@ -8,10 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import anabranch
 from new_processes import outside_this_session
 
 ALL = "ANABRANCH_SPARK_FAULTS" in os.environ
@@ -48,6 +52,37 @@ def run(program: str, folder: Path, trials: Sequence[str], *, within: Sequence[s
 def ended(group: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
+
+
+def session(master: str, folder: Path, settings: Mapping[str, str]) -> SparkSession:
+    """The session of a program."""
+    builder = SparkSession.builder.master(master)
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        **settings,
+    }.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return anabranch.enable(spark)
+
+
+def answer(trials: Sequence[str], run: Callable[[str, str], dict[str, Any]]) -> None:
+    """Print what `run` says of the statement and the fault of each trial, a line of JSON each."""
+    for trial in trials:
+        print(json.dumps(run(*trial.split(":"))), flush=True)
+
+
+def described(error: BaseException) -> dict[str, Any]:
+    """An error, as a line of JSON has it."""
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    return {"kinds": [kind.__name__ for kind in type(error).__mro__], "condition": condition, "message": str(error)}
 
 
 def may_mount(folder: Path) -> bool:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_faults.cluster import FAULTS
 from spark_faults.judging import left_by_vacuum, problems_of
 from spark_faults.running import ALL, run
 from spark_faults.statements import STATEMENTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-FAULTS = ("executors once", "executors each time", "memory", "driver")
 WITHOUT_JOBS = frozenset({"VACUUM"})
 SAMPLE = ["UPDATE:executors once", "DELETE:executors each time", "OPTIMIZE:executors once", "MERGE:driver"]
 

@@ -189,10 +189,9 @@ def write_checkpoint(
     if _log_of_dropped(store, snapshot) is not None:
         raise TableNotFoundError(table=store.root)
     # The storage's clock, by the newest commit: with one that is ahead, tombstones would be left out that VACUUM needs.
-    now_ms = min(clock.now_ms(), snapshot.segment.modified_ms)
-    content = checkpoint_content(snapshot, now_ms=now_ms)
+    content = checkpoint_content(snapshot, now_ms=min(clock.now_ms(), snapshot.segment.modified_ms))
     if snapshot.properties.checkpoint_policy == "v2" and supported(snapshot.protocol, "v2Checkpoint"):
-        written = write_v2_checkpoint(store, content, new_uuid=new_uuid, now_ms=now_ms)
+        written = write_v2_checkpoint(store, content, new_uuid=new_uuid, now_ms=clock.now_ms())
     else:
         written = write_classic_checkpoint(store, content)
     rest = _log_of_dropped(store, snapshot)

@@ -36,7 +36,7 @@ CACHED_ROWS_MAX = 500_000
 SAMPLED_BYTES_MIN = 64 << 20
 """A smaller read of all columns takes no longer than a job that looks at some files."""
 FILTERED_BYTES_MIN = 1 << 20
-"""Files of fewer bytes are not worth a filter: Parquet has statistics of each megabyte or so."""
+"""A smaller read is not worth a filter: Parquet has statistics of each megabyte or so."""
 
 _Positions = dict[int, BitMap64]
 

@@ -18,8 +18,9 @@ from anabranch.spark.engine import FILE_ID_COLUMN
 from anabranch.spark.write.row_checks import typed_violations
 
 FILES_MIN = 8
-FILES_OF_SAMPLE = 16
-"""One of so many files is looked at."""
+"""Of fewer files a look at one says too little."""
+SAMPLED_EVERY = 16
+"""One of so many files is looked at, the middle one of them."""
 COLUMNS_RATIO_MIN = 3
 """The table must have so many times as many columns as the conditions, so that to read these first costs little."""
 
@@ -42,8 +43,8 @@ def _is_worth_a_look(run: MergeRun) -> bool:
 
 def _sample(candidates: FileMask) -> FileMask:
     """Some of the files, evenly spread over them all."""
-    chosen = np.zeros_like(candidates)
-    chosen[np.flatnonzero(candidates)[FILES_OF_SAMPLE // 2 :: FILES_OF_SAMPLE]] = True
+    chosen, numbers = np.zeros_like(candidates), np.flatnonzero(candidates)
+    chosen[numbers[min(SAMPLED_EVERY // 2, len(numbers) - 1) :: SAMPLED_EVERY]] = True
     return chosen
 
 

@@ -32,16 +32,21 @@ class HilbertSteps:
 
     def positions(self, coordinates: Sequence[npt.NDArray[np.int64]], bits: int) -> npt.NDArray[np.int64]:
         """The positions of points on the curve; `coordinates` has an array a dimension, of numbers of `bits` bits."""
+        return self.walk(np.zeros(len(coordinates[0]), dtype=np.int64), coordinates, bits)[1]
+
+    def walk(
+        self, states: npt.NDArray[np.int64], coordinates: Sequence[npt.NDArray[np.int64]], bits: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The states behind `bits` steps from these ones, and the positions that the steps add."""
         corner_bits = (1 << self.dimensions) - 1
-        step = np.zeros(len(coordinates[0]), dtype=np.int64)
-        positions = np.zeros(len(coordinates[0]), dtype=np.int64)
+        positions = np.zeros(len(states), dtype=np.int64)
         for bit in reversed(range(bits)):
-            corner = np.zeros(len(step), dtype=np.int64)
+            corner = np.zeros(len(states), dtype=np.int64)
             for coordinate in coordinates:
                 corner = (corner << 1) | ((coordinate >> bit) & 1)
-            step = self.steps[(step & ~corner_bits) | corner]
-            positions = (positions << self.dimensions) | (step & corner_bits)
-        return positions
+            step = self.steps[(states << self.dimensions) | corner]
+            states, positions = step >> self.dimensions, (positions << self.dimensions) | (step & corner_bits)
+        return states, positions
 
 
 @functools.cache
@@ -106,35 +111,20 @@ _INDEX_BITS_MAX = 6
 """A step takes as many bits of each coordinate as fit: Java does not compile a method with a step for each bit."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LongSteps:
-    """Steps of `levels` bits of each coordinate, as `HilbertSteps` has of one bit.
-
-    The step `next state | rank of the corners on the curve` is at `state | bits of the first coordinate | bits of the
-    second | …`, where a state is shifted by all these bits.
-    """
-
-    levels: int
-    dimensions: int
-    steps: tuple[int, ...]
-
-
 @functools.cache
-def long_steps(dimensions: int, levels: int) -> LongSteps:
-    """The steps of `hilbert_steps`, that many put together."""
+def long_steps(dimensions: int, levels: int) -> tuple[int, ...]:
+    """Steps of `levels` bits of each coordinate.
+
+    The step `next state | position that it adds` is at `state | bits of the first coordinate | bits of the second | …`,
+    where a state is shifted by all these bits.
+    """
     single = hilbert_steps(dimensions)
     bits = dimensions * levels
     index = np.arange(len(single.steps) >> dimensions << bits, dtype=np.int64)
-    coordinates = [(index >> (dimension * levels)) & ((1 << levels) - 1) for dimension in range(dimensions)][::-1]
-    state, ranks = index >> bits << dimensions, np.zeros_like(index)
-    corner_bits = (1 << dimensions) - 1
-    for level in reversed(range(levels)):
-        corner = np.zeros_like(index)
-        for coordinate in coordinates:
-            corner = (corner << 1) | ((coordinate >> level) & 1)
-        step = single.steps[state | corner]
-        state, ranks = step & ~corner_bits, (ranks << dimensions) | (step & corner_bits)
-    return LongSteps(levels=levels, dimensions=dimensions, steps=tuple((state >> dimensions << bits | ranks).tolist()))
+    coordinates = [index >> (levels * dimension) for dimension in reversed(range(dimensions))]
+    states, positions = single.walk(index >> bits, coordinates, levels)
+    steps: list[int] = (states << bits | positions).tolist()
+    return tuple(steps)
 
 
 class HilbertOrder:
@@ -166,7 +156,7 @@ class HilbertOrder:
                 for dimension, number in enumerate(reversed(numbers))
             ]
             index = F.shiftleft(state, dimensions * levels).bitwiseOR(any_of_bits(chunks))
-            steps = constant_array(long_steps(dimensions, levels).steps)
+            steps = constant_array(long_steps(dimensions, levels))
             frame = frame.withColumn(names[-1], F.get(steps, index.cast("int")))
             step, rank_bits = F.col(names[-1]), dimensions * levels
             state = F.shiftright(step, rank_bits)

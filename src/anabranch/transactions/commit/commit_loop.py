@@ -124,7 +124,8 @@ def _checked_after_put(
     except (LogMovedOnError, DeltaConcurrentModificationException) as error:
         if outcome.unresolved is None:
             raise
-        raise unknown_outcome_error(draft, context, attempts=2, cause=outcome.unresolved) from error
+        cause = outcome.unresolved
+        raise unknown_outcome_error(draft, context, attempts=outcome.attempts, cause=cause) from error
 
 
 def _rebased(

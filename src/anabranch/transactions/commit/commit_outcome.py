@@ -29,8 +29,9 @@ class CommitOutcome:
     """The other writer's commit at the version; None where the commit is ours."""
     interrupt: KeyboardInterrupt | None = None
     """An interrupt by the user while the outcome was unknown."""
+    attempts: int = 1
     unresolved: str | None = None
-    """Why an attempt before this one had no known outcome; None where this was the first, or they wrote nothing."""
+    """Why the attempt before this one had no known outcome; None where this was the first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ def put_until_resolved(draft: CommitDraft, context: CommitContext) -> CommitOutc
             outcome = _put_and_check(draft, data, context, may_be_written=unresolved is not None)
             if isinstance(outcome, CommitOutcome):
                 cause = None if unresolved is None else unresolved.cause
-                return dataclasses.replace(outcome, interrupt=first_interrupt, unresolved=cause)
+                return dataclasses.replace(outcome, interrupt=first_interrupt, attempts=attempt, unresolved=cause)
             unresolved = outcome
             note(f"the storage does not say whether version {draft.version} is written; attempt {attempt + 1}")
             context.wait_while_unresolved(attempt)

@@ -98,13 +98,12 @@ class Moves:
                 ranks if len(runs) == 1 else ranks[slice(*ranks.searchsorted(np.array([first, last], dtype=np.uint64)))]
             )
             ranks_in_run = part - np.uint64(first)
-            if len(part) and not len(hidden_in_run):
-                targets.setdefault(run.path, BitMap64()).update(BitMap64(ranks_in_run + np.uint64(run.start)))
-            elif len(part):
+            new_positions = ranks_in_run + np.uint64(run.start)
+            if len(hidden_in_run):
                 # For each hidden row of the run, how many visible rows of the run precede it.
                 visible_before = hidden_in_run - np.arange(len(hidden_in_run), dtype=np.uint64) - np.uint64(run.start)
-                hidden_before = visible_before.searchsorted(ranks_in_run, side="right").astype(np.uint64)
-                new_positions = ranks_in_run + hidden_before + np.uint64(run.start)
+                new_positions += visible_before.searchsorted(ranks_in_run, side="right").astype(np.uint64)
+            if len(part):
                 targets.setdefault(run.path, BitMap64()).update(BitMap64(new_positions))
             first = last
         return targets

@@ -126,14 +126,18 @@ public final class PlanFunctions {
 
   /** The columns of a union, each as the alias of the column of one child. */
   public static Seq columns(LogicalPlan union, int child) {
-    Seq made = ((LogicalPlan) union.children().apply(child)).output();
-    List columns = new ArrayList();
-    for (int i = 0; i < made.size(); i++) {
-      Attribute wanted = (Attribute) union.output().apply(i);
-      columns.add(new Alias((Attribute) made.apply(i), wanted.name(), wanted.exprId(), (Seq) wanted.qualifier(),
+    return aliased(((LogicalPlan) union.children().apply(child)).output(), union.output());
+  }
+
+  /** The first of these columns, each as the alias that is the column wanted at its place. */
+  private static Seq aliased(Seq columns, Seq wanted) {
+    List aliases = new ArrayList();
+    for (int i = 0; i < wanted.size(); i++) {
+      Attribute alias = (Attribute) wanted.apply(i);
+      aliases.add(new Alias((Attribute) columns.apply(i), alias.name(), alias.exprId(), (Seq) alias.qualifier(),
           scala.Option.empty(), (Seq) Nil$.MODULE$));
     }
-    return scala.jdk.javaapi.CollectionConverters.asScala(columns).toList();
+    return scala.jdk.javaapi.CollectionConverters.asScala(aliases).toList();
   }
 
   /**
@@ -225,15 +229,7 @@ public final class PlanFunctions {
    */
   public static org.apache.spark.sql.classic.Dataset filteredLike(org.apache.spark.sql.classic.Dataset frame,
       org.apache.spark.sql.classic.Dataset filtered, org.apache.spark.sql.classic.Dataset columns) {
-    Seq called = columns.queryExecution().analyzed().output();
-    Seq output = frame.queryExecution().analyzed().output();
-    List same = new ArrayList();
-    for (int i = 0; i < called.size(); i++) {
-      Attribute column = (Attribute) called.apply(i);
-      same.add(new Alias((Attribute) output.apply(i), column.name(), column.exprId(), (Seq) Nil$.MODULE$, scala.Option.empty(),
-          (Seq) Nil$.MODULE$));
-    }
-    Made made = new Made(scala.jdk.javaapi.CollectionConverters.asScala(same).toList());
+    Made made = new Made(aliased(frame.queryExecution().analyzed().output(), columns.queryExecution().analyzed().output()));
     org.apache.spark.sql.classic.Dataset rows = frame;
     LogicalPlan plan = filtered.queryExecution().analyzed();
     while (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Filter) {
