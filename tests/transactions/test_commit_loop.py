@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from anabranch.errors.base import DeltaError
@@ -19,6 +20,7 @@ from anabranch.errors.commits import (
 )
 from anabranch.errors.environment import StorageError
 from anabranch.errors.log import CorruptCommitError
+from anabranch.protocol.actions import RemoveFile
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import LogStore, PutOutcome
 from anabranch.storage.memory_store import MemoryStore
@@ -99,6 +101,19 @@ def test_commit_says_what_it_is() -> None:
     assert said["engineInfo"].startswith("anabranch/")
     assert said["timestamp"] == made.clock.now_ms()
     assert "tags" not in said
+
+
+@pytest.mark.parametrize(("waits_ms", "is_late"), [(1_000, False), (31 * 86_400_000, True)])
+def test_a_tombstone_made_long_before_has_the_time_of_the_commit(waits_ms: int, is_late: bool) -> None:
+    """Otherwise VACUUM would delete the file at once, under readers of the version before."""
+    made = created(add("a"))
+    transaction = made.begin()
+    marked_ms = made.clock.now_ms()
+    removal = msgspec.structs.replace(remove(add("a")), deletion_timestamp=marked_ms)
+    made.clock.sleep_ms(waits_ms)
+    committed = transaction.commit([removal])
+    (tombstone,) = [action for action in committed.actions if isinstance(action, RemoveFile)]
+    assert tombstone.deletion_timestamp == (made.clock.now_ms() if is_late else marked_ms)
 
 
 def test_blind_appends_are_committed_one_after_the_other() -> None:
@@ -240,6 +255,22 @@ def test_unknown_outcome_is_reported_with_its_version() -> None:
     outcomes = store.land_delayed()
     assert outcomes[0] is PutOutcome.CREATED, "it was committed late, at the version that the error names"
     assert adds_of(first.store, "a") == 1
+
+
+def test_unknown_outcome_of_a_table_that_is_dropped_meanwhile() -> None:
+    """Covers fault F21: an earlier put may have landed before the drop, so no error says that it lost."""
+    first = created()
+    puts: list[str] = []
+
+    def dropped_before_the_second(path: str) -> None:
+        puts.append(path)
+        if len(puts) == 2:
+            first.store.delete(commit_path(0))
+
+    _, ours = faulty(first, PutFault.REQUEST_LOST, before_put=dropped_before_the_second)
+    with pytest.raises(CommitFateUnknownError) as raised:
+        ours.append(add("a"))
+    assert (raised.value.version, raised.value.attempts) == (1, 2)
 
 
 def test_winner_commits_the_version_while_ours_is_unresolved() -> None:

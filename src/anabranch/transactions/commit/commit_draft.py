@@ -181,16 +181,17 @@ def _removed_now(actions: Sequence[Action], now_ms: int) -> Sequence[Action]:
     A statement may run for days after it has made them. VACUUM counts the retention of a file from this time, and
     readers of the version before must find it for as long.
     """
-    late = [
-        isinstance(action, RemoveFile) and (action.deletion_timestamp or now_ms) < now_ms - TOMBSTONE_AGE_MAX_MS
-        for action in actions
-    ]
+    late = [isinstance(action, RemoveFile) and _is_late(action.deletion_timestamp, now_ms) for action in actions]
     if not any(late):
         return actions
     return [
         msgspec.structs.replace(action, deletion_timestamp=now_ms) if is_late else action
         for action, is_late in zip(actions, late, strict=True)
     ]
+
+
+def _is_late(removed_ms: int | None, now_ms: int) -> bool:
+    return removed_ms is not None and removed_ms < now_ms - TOMBSTONE_AGE_MAX_MS
 
 
 def tracks_rows(protocol: Protocol, metadata: Metadata) -> bool:
