@@ -99,7 +99,10 @@ def test_a_checkpoint_replaces_the_commits(policy: str) -> None:
 
 
 def test_expired_tombstones_are_left_out() -> None:
-    """See `delta.deletedFileRetentionDuration`. Their age is that at the newest commit, by the storage's clock."""
+    """See `delta.deletedFileRetentionDuration`. Covers fault F28.
+
+    Their age is that at the newest commit, by the storage's clock.
+    """
     log = sample_log(delta__deletedFileRetentionDuration="interval 1 hour")
     log.clock.time_ms = START_MS + 3_600_000 + 1
     log.commit(remove("day=monday/c", at_ms=START_MS + 10_000_000))

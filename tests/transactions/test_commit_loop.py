@@ -105,7 +105,7 @@ def test_commit_says_what_it_is() -> None:
 
 @pytest.mark.parametrize(("waits_ms", "is_late"), [(1_000, False), (31 * 86_400_000, True)])
 def test_a_tombstone_made_long_before_has_the_time_of_the_commit(waits_ms: int, is_late: bool) -> None:
-    """Otherwise VACUUM would delete the file at once, under readers of the version before."""
+    """Covers fault F53: otherwise VACUUM would delete the file at once, under readers of the version before."""
     made = created(add("a"))
     transaction = made.begin()
     marked_ms = made.clock.now_ms()
