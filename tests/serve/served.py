@@ -134,6 +134,7 @@ class ConnectClient(Client):
     def __init__(self, server: Served) -> None:
         from pyspark.sql.connect.session import SparkSession
 
+        self._before = getattr(SparkSession._active_session, "session", None), SparkSession._default_session
         self.session = connect_client(server)
         # Functions as `udf` ask the active session, which may be left from a test whose server has ended.
         SparkSession._active_session.session = SparkSession._default_session = self.session
@@ -150,7 +151,11 @@ class ConnectClient(Client):
         self.session.interruptAll()
 
     def close(self) -> None:
+        from pyspark.sql.connect.session import SparkSession
+
         self.session.stop()
+        # Where a client's program opened this one beside its own session, its next functions ask that again.
+        SparkSession._active_session.session, SparkSession._default_session = self._before
 
 
 class JdbcClient(Client):
