@@ -82,9 +82,12 @@ def ordered_frame(
     numbers = [f"{name}_range" for name in names]
     for name, values, number in zip(names, bounds, numbers, strict=True):
         keyed = with_range_number(keyed, F.col(name), values, number)
-    keyed = curve.with_key(keyed, numbers, bits, _KEY).drop(*numbers)
+    # Spark sorts by one number without comparing rows. Along a curve, rows of one key need no order among them.
+    sorted_by = [_KEY, *names] if len(columns) == 1 else [_KEY]
+    not_needed = [name for name in (*numbers, *names) if name not in sorted_by]
+    keyed = curve.with_key(keyed, numbers, bits, _KEY).drop(*not_needed)
     placed = _spread(keyed, keys, file_count)
-    return placed.sortWithinPartitions(_KEY, *names).drop(_KEY, _FILE_NUMBER, *names)
+    return placed.sortWithinPartitions(*sorted_by).drop(*sorted_by, _FILE_NUMBER)
 
 
 def _spread(keyed: DataFrame, sample: Numbers, file_count: int) -> DataFrame:
