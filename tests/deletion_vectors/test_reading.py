@@ -18,7 +18,9 @@ from anabranch.deletion_vectors import vector_locations
 from anabranch.deletion_vectors.bitmap_format import (
     OLD_MAGIC,
     PORTABLE_MAGIC,
+    ContainerKind,
     MalformedBitmapError,
+    containers,
     decode_bitmap,
     encode_bitmap,
 )
@@ -323,6 +325,24 @@ def test_mangled_bitmaps_never_crash(positions: set[int], data: st.DataObject) -
         return
     assert decode_bitmap(encode_bitmap(rows)) == rows
     assert rows == BitMap64(list(rows)) if len(rows) < 200_000 else True
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.sets(st.integers(0, 70_000), min_size=1, max_size=6), st.data())
+def test_a_few_positions_are_checked_as_any_vector_is(rows: set[int], data: st.DataObject) -> None:
+    """They have a check of their own, which must refuse everything that the one for all vectors refuses."""
+    mangled = bytearray(encode_bitmap(BitMap64(rows)))
+    mangled[data.draw(st.integers(4, len(mangled) - 1))] = data.draw(st.integers(0, 255))
+    portable = bytes(mangled[4:])
+    try:
+        blocks = list(containers(portable))
+    except MalformedBitmapError:
+        with pytest.raises(MalformedBitmapError):
+            decode_bitmap(bytes(mangled))
+        return
+    positions = [(block.block << 16) + int(row) for block in blocks for row in block.content.ravel()]
+    if all(block.kind is ContainerKind.ARRAY for block in blocks):
+        assert [*decode_bitmap(bytes(mangled))] == positions
 
 
 @settings(max_examples=300)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
 import struct
 from collections.abc import Iterator
 
@@ -209,9 +210,31 @@ def decode_bitmap(data: bytes) -> BitMap64:
         portable = _old_to_portable(data, number=">I")
     else:
         raise MalformedBitmapError(f"its magic number is {magic}, not {PORTABLE_MAGIC}")
-    for _ in containers(portable):
-        pass
+    if not _is_one_short_array(portable):
+        for _ in containers(portable):
+            pass
     return BitMap64.deserialize(portable)
+
+
+_SHORT_ARRAY = struct.Struct("<QIIIHHI")
+"""One bucket of one container without runs: the buckets, the key, the cookie, the containers, the block, the number of
+positions less one, the offset of the first."""
+_SHORT_ARRAY_VALUES_MAX = 128
+
+
+def _is_one_short_array(portable: bytes) -> bool:
+    """Whether the bitmap is a few single positions of one block, without a fault: the vector of most small changes.
+
+    It checks what `containers` does, in less time.
+    """
+    count, odd = divmod(len(portable) - _SHORT_ARRAY.size, 2)
+    if odd or not 0 < count <= _SHORT_ARRAY_VALUES_MAX:
+        return False
+    buckets, key, cookie, blocks, _, last, _ = _SHORT_ARRAY.unpack_from(portable)
+    if (buckets, cookie, blocks, last) != (1, _COOKIE_WITHOUT_RUNS, 1, count - 1) or key > _BUCKET_KEY_MAX:
+        return False
+    values = struct.unpack_from(f"<{count}H", portable, _SHORT_ARRAY.size)
+    return all(map(operator.lt, values, values[1:]))
 
 
 def _old_to_portable(data: bytes, *, number: str) -> bytes:

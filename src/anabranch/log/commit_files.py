@@ -24,7 +24,7 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.actions_json import LINE_BYTES_MAX, parse_actions
 from anabranch.protocol.log_paths import commit_path
-from anabranch.storage.log_store import LogStore, StoredFile, read_whole
+from anabranch.storage.log_store import LogStore, StoredFile, read_in_turn, read_whole
 
 # Keys of actions: a later action supersedes an earlier one with the same key. See "Action Reconciliation".
 
@@ -179,7 +179,8 @@ def read_actions(store: LogStore, steps: Iterable[Step]) -> Iterator[tuple[Step,
                 for step in window:
                     yield step, _checked(store, step, _streamed(store, step))
             else:
-                contents = pool.map(lambda step: read_whole(store, step.file), window)
+                contents = read_in_turn(store, [step.file for step in window])
+                contents += pool.map(lambda step: read_whole(store, step.file), window[len(contents) :])
                 for step, data in zip(window, contents, strict=True):
                     yield step, _checked(store, step, decode_actions(store, step, data))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import re
 from typing import Literal
 
@@ -117,6 +118,8 @@ def sidecar_path(name: str) -> str:
     return f"{SIDECAR_DIRECTORY}/{name}"
 
 
+NAMES_KEPT = 4096
+"""Names whose parts are kept: writers that wait for one another list the same files several times for each commit."""
 _UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _NAME = re.compile(
     r"(?P<version>[0-9]{20})\.(?:"
@@ -130,6 +133,7 @@ _NAME = re.compile(
 )
 
 
+@functools.lru_cache(NAMES_KEPT)
 def parse_log_path(name: str) -> LogPath | None:
     """The parts of the name of a file directly in `_delta_log`; None for anything else, such as a temporary file.
 

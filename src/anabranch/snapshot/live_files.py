@@ -97,6 +97,8 @@ DIRECT_LOOKUPS = 8
 """That many lookups compare all paths, 10 ms for a million; after them, fingerprints are worth their 100 ms."""
 CUTS_MAX = 256
 """With at most this many dead rows the live ones are slices of the table; with more they are copied."""
+JOINED_ROWS_MAX = 1024
+"""Joined blocks of at most this many rows become one chunk: each read of rows takes time for every chunk."""
 
 
 class FileRows:
@@ -192,9 +194,8 @@ class FileBlock:
     def joined(cls, blocks: Sequence[FileBlock]) -> FileBlock:
         """The live rows of several blocks as one."""
         stats = CompressedTexts(batch for block in blocks for batch in block.stats_batches())
-        return cls(
-            FileRows(pa.concat_tables([block.columns(COLUMNS_WITHOUT_STATS) for block in blocks]), lambda: stats)
-        )
+        table = pa.concat_tables([block.columns(COLUMNS_WITHOUT_STATS) for block in blocks])
+        return cls(FileRows(table.combine_chunks() if len(table) <= JOINED_ROWS_MAX else table, lambda: stats))
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """These columns of the live rows."""

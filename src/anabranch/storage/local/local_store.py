@@ -78,9 +78,9 @@ class LocalStore:
 
     def _files(self, prefix: str, names: Sequence[bytes]) -> Iterator[StoredFile]:
         """The files with these names, in the directory of paths with this prefix."""
-        for name in names:
-            path = prefix + os.fsdecode(name)
-            file = self._stat(os.path.join(self._root, path), path)
+        absolute = os.path.join(self._root, prefix)
+        for name in map(os.fsdecode, names):
+            file = self._stat(absolute + name, prefix + name)
             if file is not None:
                 yield file
 

@@ -188,10 +188,13 @@ class LatestState:
         protocol, metadata, high_water_mark = self.protocol, self.metadata, self.row_id_high_water_mark
         for winner in winners:
             for remove in winner.removes:
-                added.pop(remove.key, None)
-            removed.update(remove.key for remove in winner.removes)
-            added.update((add.key, add) for add in winner.adds)
-            removed.difference_update(add.key for add in winner.adds)
+                key = remove.key
+                added.pop(key, None)
+                removed.add(key)
+            for add in winner.adds:
+                key = add.key
+                added[key] = add
+                removed.discard(key)
             protocol, metadata = winner.protocol or protocol, winner.metadata or metadata
             row_ids = winner.domain_metadata.get(ROW_TRACKING_DOMAIN)
             high_water_mark = max(high_water_mark, high_water_mark_of(row_ids, table=self.table))

@@ -191,10 +191,14 @@ class _RowTracer:
 
         The vectors of a file without hidden and relevant rows need not be read.
         """
-        traced = [(self.files[add.path], with_row_count(add, self.files[add.path].add)) for add in adds]
-        adds = [add for file, add in traced if _needs_vectors(file)]
-        files = [self.files[add.path] for add in adds]
-        self.files |= {add.path: dataclasses.replace(file, add=add) for file, add in traced}
+        files: list[TracedFile] = []
+        for changed in adds:
+            file = self.files[changed.path]
+            add = with_row_count(changed, file.add)
+            self.files[add.path] = file.with_add(add)
+            if _needs_vectors(file):
+                files.append(file)
+        adds = [self.files[file.add.path].add for file in files]
         before, after = self.context.vectors.hidden([file.add for file in files]), self.context.vectors.hidden(adds)
         deleted = [hidden - hidden_before for hidden_before, hidden in zip(before, after, strict=True)]
         restored = [hidden_before - hidden for hidden_before, hidden in zip(before, after, strict=True)]
@@ -204,7 +208,8 @@ class _RowTracer:
             new = [_without_deleted(rows, add, deleted_rows) for rows in file.new]
             if restored_rows:
                 new.append(NewRows(origin=winner, first_file=add, file=add, positions=restored_rows))
-            self.files[add.path] = dataclasses.replace(file, add=add, new=tuple(filter(_has_rows, new)))
+            if new:
+                self.files[add.path] = dataclasses.replace(file, add=add, new=tuple(filter(_has_rows, new)))
         return self._deleted_rows_conflict(
             [(file, rows) for file, rows in zip(files, deleted, strict=True) if rows], winner
         )

@@ -56,17 +56,15 @@ class StoredVectors:
         self._cache: dict[tuple[str, str], BitMap64] = {}
 
     def hidden(self, files: Sequence[AddFile]) -> list[BitMap64]:
-        with_vector = {_key(file, vector): file for file in files if (vector := file.deletion_vector) is not None}
-        missing = [file for key, file in with_vector.items() if key not in self._cache]
+        keys = [None if file.deletion_vector is None else _key(file, file.deletion_vector) for file in files]
+        missing = {
+            key: file for key, file in zip(keys, files, strict=True) if key is not None and key not in self._cache
+        }
         if missing:
-            descriptors = [file.deletion_vector for file in missing if file.deletion_vector is not None]
-            loaded = load_vectors(self._store, descriptors, num_rows=[row_count(file.stats) for file in missing])
-            for file, descriptor, hidden in zip(missing, descriptors, loaded, strict=True):
-                self._cache[_key(file, descriptor)] = hidden
-        return [
-            BitMap64() if file.deletion_vector is None else self._cache[_key(file, file.deletion_vector)]
-            for file in files
-        ]
+            descriptors = [file.deletion_vector for file in missing.values() if file.deletion_vector is not None]
+            rows = [row_count(file.stats) for file in missing.values()]
+            self._cache.update(zip(missing, load_vectors(self._store, descriptors, num_rows=rows), strict=True))
+        return [BitMap64() if key is None else self._cache[key] for key in keys]
 
     def write(self, vectors: Sequence[BitMap64]) -> list[DeletionVectorDescriptor]:
         written = [inline_descriptor(vector) for vector in vectors]
