@@ -32,7 +32,7 @@ pytestmark = [
 IN_EVERY_RUN = {"api", "changes", "conditions", "inserts", "writers"}
 """Files of programs that took the place of tests in Python. `make test-long` plays the others."""
 IN_PARTS = "sources"
-"""Its programs are alike: a seventh of them is played on each day of a week. `ANABRANCH_SOURCES=all` plays all."""
+"""Its programs are alike: a seventh of them is played on each day of a week. `ANABRANCH_SOURCES=all` is for all of them."""
 
 
 def _is_long(program: Program) -> bool:
