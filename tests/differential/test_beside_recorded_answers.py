@@ -7,6 +7,8 @@ another Spark than that of the recording gives in a file such as `known_differen
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import os
 import warnings
 from pathlib import Path
 
@@ -17,8 +19,9 @@ from pyspark.sql import SparkSession
 from differential.answers import recorded, recorded_subjects
 from differential.known_differences import known_with
 from differential.player import play
-from differential.programs import Program, programs
+from differential.programs import Program
 from differential.sides import surprises
+from differential.sources import all_programs
 
 pytestmark = [
     pytest.mark.spark,
@@ -28,17 +31,30 @@ pytestmark = [
 
 IN_EVERY_RUN = {"api", "changes", "conditions", "inserts", "writers"}
 """Files of programs that took the place of tests in Python. `make test-long` plays the others."""
+IN_PARTS = "sources"
+"""Its programs are alike: a seventh of them is played on each day of a week. `ANABRANCH_SOURCES=all` is for all of them."""
 
+
+def _is_long(program: Program) -> bool:
+    return program.subject not in IN_EVERY_RUN
+
+
+def _is_of_this_run(program: Program) -> bool:
+    everything = program.subject != IN_PARTS or os.environ.get("ANABRANCH_SOURCES") == "all"
+    return everything or program.number % 7 == datetime.date.today().weekday()
+
+
+RECORDED = {subject: recorded(subject) for subject in recorded_subjects()}
 PROGRAMS = [
-    pytest.param(program, marks=[] if program.subject in IN_EVERY_RUN else [pytest.mark.long], id=str(program))
-    for program in programs()
-    if program.subject in recorded_subjects()
+    pytest.param(program, marks=[pytest.mark.long] if _is_long(program) else [], id=str(program))
+    for program in all_programs()
+    if str(program) in RECORDED.get(program.subject, {}) and _is_of_this_run(program)
 ]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_gives_what_is_recorded(native: SparkSession, active: None, tmp_path: Path, program: Program) -> None:
-    answers = [answer for _, answer in recorded(program.subject)[str(program)]]
+    answers = [answer for _, answer in RECORDED[program.subject][str(program)]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a program is played as users run it
         ours = play(native, "anabranch", tmp_path, dataclasses.asdict(program))
