@@ -315,7 +315,7 @@ def parsers() -> list[Parser]:
             "schema log of a stream",
             lambda data: TrackedMetadata.from_json(text(data)),
             [json.dumps(ENTRY).encode()],
-            (ValueError, KeyError, TypeError, DeltaError),
+            (ValueError, TypeError, DeltaError),
         ),
         *log_parsers(),
     ]

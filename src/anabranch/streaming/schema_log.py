@@ -7,9 +7,7 @@ reaches a version with other metadata.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from pyspark.sql.types import StructType
@@ -23,6 +21,19 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore, PutOutcome
 
 _FORM = "v1"
+
+
+class _Entry(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """An entry as delta-spark writes it. The texts are JSON documents of their own."""
+
+    table_id: str
+    delta_commit_version: int
+    data_schema_json: str
+    partition_schema_json: str
+    source_metadata_path: str
+    table_configurations: dict[str, str | None] | None = None
+    protocol_json: str | None = None
+    previous_metadata_seq_num: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,38 +78,36 @@ class TrackedMetadata:
     def to_json(self) -> str:
         fields = {field.name: field for field in parse_schema(self.schema_string, self.source_path).fields}
         partitioning = StructType([fields[name] for name in self.partition_columns])
-        entry: dict[str, Any] = {
-            "tableId": self.table_id,
-            "deltaCommitVersion": self.version,
-            "dataSchemaJson": self.schema_string,
-            "partitionSchemaJson": schema_string(partitioning, self.source_path),
-            "sourceMetadataPath": self.source_path,
-            "tableConfigurations": None if self.configuration is None else dict(self.configuration),
-            "protocolJson": None if self.protocol is None else encode_action(self.protocol).decode(),
-            "previousMetadataSeqNum": self.previous,
-        }
-        present = {name: value for name, value in entry.items() if value is not None}
-        return json.dumps(present, separators=(",", ":"), ensure_ascii=False)
+        entry = _Entry(
+            table_id=self.table_id,
+            delta_commit_version=self.version,
+            data_schema_json=self.schema_string,
+            partition_schema_json=schema_string(partitioning, self.source_path),
+            source_metadata_path=self.source_path,
+            table_configurations=None if self.configuration is None else dict(self.configuration),
+            protocol_json=None if self.protocol is None else encode_action(self.protocol).decode(),
+            previous_metadata_seq_num=self.previous,
+        )
+        return msgspec.json.encode(entry).decode()
 
     @classmethod
     def from_json(cls, text: str) -> TrackedMetadata:
-        """Read an entry. Raises `ValueError`, `KeyError`, `TypeError` or `DeltaError` for a text that is none."""
-        entry = json.loads(text)
-        protocol_json = entry.get("protocolJson")
-        protocol = None if protocol_json is None else parse_action(protocol_json.encode())
+        """Read an entry. Raises `ValueError`, `TypeError` or `DeltaError` for a text that is none."""
+        entry = msgspec.json.decode(text, type=_Entry)
+        protocol = None if entry.protocol_json is None else parse_action(entry.protocol_json.encode())
         if protocol is not None and not isinstance(protocol, Protocol):
             raise ValueError("its protocolJson is no protocol")
-        partitioning = parse_schema(entry["partitionSchemaJson"])
-        parse_schema(entry["dataSchemaJson"])
+        partitioning = parse_schema(entry.partition_schema_json)
+        parse_schema(entry.data_schema_json)
         return cls(
-            table_id=entry["tableId"],
-            version=int(entry["deltaCommitVersion"]),
-            schema_string=entry["dataSchemaJson"],
+            table_id=entry.table_id,
+            version=entry.delta_commit_version,
+            schema_string=entry.data_schema_json,
             partition_columns=tuple(partitioning.fieldNames()),
-            source_path=entry["sourceMetadataPath"],
-            configuration=entry.get("tableConfigurations"),
+            source_path=entry.source_metadata_path,
+            configuration=entry.table_configurations,
             protocol=protocol,
-            previous=entry.get("previousMetadataSeqNum"),
+            previous=entry.previous_metadata_seq_num,
         )
 
 
@@ -161,5 +170,5 @@ class SchemaLog:
             )
         try:
             return TrackedMetadata.from_json(text)
-        except (ValueError, KeyError, TypeError, AttributeError, DeltaError) as error:
+        except (ValueError, TypeError, DeltaError) as error:
             raise SchemaLogUnreadableError(location=self.location, problem=f"entry {number}: {error}") from error
