@@ -2,7 +2,8 @@
 
 PySpark has no extension point for the following: the exception to which an error of the JVM is converted and whether it
 is logged, the line of code in such an error, the cause of a failed stream, Ctrl-C during a call, the look-up of classes
-of the JVM, the mode of `saveAsTable`, and, for unchanged programs (`anabranch.auto`), the creation of a session.
+of the JVM, the socket on which callbacks arrive, the mode of `saveAsTable`, and, for unchanged programs
+(`anabranch.auto`), the creation of a session.
 Nothing here imports PySpark.
 """
 

@@ -21,7 +21,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from spark_faults.judging import problems_of
-from spark_faults.running import answer, described, session
+from spark_faults.running import answer, described, pid_of_jvm, session
 from spark_faults.statements import ROWS, STATEMENTS, Statement, make_originals
 
 FAULTS = ("executors once", "executors each time", "memory", "driver")
@@ -100,8 +100,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.spark = started(folder)
-        self.jvm: Any = self.spark._jvm
-        self.driver = int(self.jvm.java.lang.ProcessHandle.current().pid())
+        self.driver = pid_of_jvm(self.spark)
         self.tracker = self.spark.sparkContext.statusTracker()
         self.spark.udf.register("reached", reached_in_tasks(folder), "boolean")
         make_originals(self.spark, folder / "originals")

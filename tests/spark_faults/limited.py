@@ -67,7 +67,7 @@ class Limits:
 
     @contextlib.contextmanager
     def descriptors_of_python(self, path: Path, level: int) -> Iterator[None]:
-        with few_descriptors(level):
+        with few_descriptors(os.getpid(), level):
             yield
 
 
@@ -106,15 +106,15 @@ def changed(begin: list[str], end: list[str], level: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def few_descriptors(level: int) -> Iterator[None]:
-    """This process may open so many more than it has open."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    opened = len(os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + level, before[1]))
+def few_descriptors(pid: int, level: int) -> Iterator[None]:
+    """The process may open so many more than it has open."""
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    opened = len(os.listdir(f"/proc/{pid}/fd"))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (opened + level, before[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
 
 class Trials:

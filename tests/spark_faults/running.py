@@ -73,6 +73,12 @@ def session(master: str, folder: Path, settings: Mapping[str, str]) -> SparkSess
     return anabranch.enable(spark)
 
 
+def pid_of_jvm(spark: SparkSession) -> int:
+    """The process of a session's driver."""
+    jvm: Any = spark._jvm
+    return int(jvm.java.lang.ProcessHandle.current().pid())
+
+
 def answer(trials: Sequence[str], run: Callable[[str, str], dict[str, Any]]) -> None:
     """Print what `run` says of the statement and the fault of each trial, a line of JSON each."""
     for trial in trials:

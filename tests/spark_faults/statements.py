@@ -55,7 +55,7 @@ class Statement:
             shutil.copytree(originals / ("parquet" if self.of_parquet else self.setup or "table"), path)
 
     def clear(self, path: Path) -> None:
-        """Remove the files that a refused statement left where it was to make a table. VACUUM needs one."""
+        """Remove the files that a statement of a killed process left where it was to make a table. VACUUM needs one."""
         if not self.before:
             shutil.rmtree(path, ignore_errors=True)
 

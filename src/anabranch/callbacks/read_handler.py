@@ -29,6 +29,7 @@ from anabranch.schema.computed_columns import row_tracking_columns
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
+from anabranch.spark.gateway.job_failures import is_used_up
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
 from anabranch.spark.session.delta_session import open_table_of_file
@@ -202,6 +203,9 @@ def failure_of_file(condition: str, path: str, reason: str) -> DeltaError | None
     reason = reason.partition("\n")[0]
     if condition == _WRITING:
         return StorageError(root=root, path=file, doing="write data files to", cause=reason)
+    if is_used_up(reason):
+        # Java reports a file that it has no descriptor for as one that does not exist.
+        return StorageError(root=root, path=file, doing="read", cause=reason)
     version = _newest_with(table, file)
     if condition == _MISSING:
         return DataFileMissingError(table=label, file=file, version=version)

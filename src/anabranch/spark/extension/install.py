@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.errors.exceptions import captured
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrameWriter, SparkSession
 
 from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTakenError
@@ -17,7 +16,10 @@ from anabranch.spark.extension.error_logs import silence_logs_of_callbacks, unlo
 from anabranch.spark.extension.first_appends import retry_first_appends
 from anabranch.spark.extension.stream_causes import show_causes
 from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
+from anabranch.spark.gateway.callback_server import PURPOSE as CONNECTIONS
+from anabranch.spark.gateway.callback_server import start_callback_server
 from anabranch.spark.gateway.callback_threads import is_in_callback, record_no_origins
+from anabranch.spark.gateway.job_failures import connection_failure
 from anabranch.spark.gateway.jvm_classes import cache_lookups
 from anabranch.spark.gateway.session_identity import is_connect
 
@@ -29,7 +31,9 @@ _UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
 def open_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
     """Sends callbacks of the JVM, and of no other program, to `endpoint`; PySpark turns its errors back into ours."""
     gateway: Any = spark.sparkContext._gateway
-    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    # A server of an earlier JVM has ended.
+    undo(CONNECTIONS)
+    start_callback_server(gateway)
     token = gateway.gateway_parameters.auth_token
     spark._jvm.anabranch.PythonEndpoint.open(endpoint, token)  # type: ignore[union-attr]
     gateway.callback_server_parameters.auth_token = token
@@ -43,6 +47,8 @@ def open_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
             if error.getClass().getName() == _UNDECLARED:
                 error = error.getUndeclaredThrowable()
             ours = endpoint.original(error)
+            if ours is None:
+                ours = connection_failure(error)
             if ours is not None:
                 return ours
             # An error that passes through a callback, or came out of one, is not logged: its text says everything.
@@ -77,6 +83,7 @@ def close_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
     endpoint.interrupts.end()
     spark._jvm.anabranch.PythonEndpoint.close()  # type: ignore[union-attr]
     undo(_PURPOSE)
+    undo(CONNECTIONS)
 
 
 def check(spark: SparkSession) -> None:

@@ -15,7 +15,7 @@ from anabranch.storage.store_rules import redact
 
 _USED_UP = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _TEXT_OF_IO = re.compile("No space left|quota exceeded|Read-only file system|Too many open files", re.IGNORECASE)
-_OF_FILES = ("IOException", "FileNotFoundException", "FileSystemException", "FSError")
+_OF_FILES = ("IOException", "FileNotFoundException", "FileSystemException", "FSError", "SocketException")
 _LOST_EXECUTOR = re.compile(r"ExecutorLostFailure \((.*)")
 _CAUSES_MAX = 16
 
@@ -26,6 +26,30 @@ def job_failure(failure: Exception, operation: str, table: str) -> JobFailedErro
         return None
     cause = _cause(failure)
     return None if cause is None else JobFailedError(operation=operation, table=table, cause=redact(cause))
+
+
+def is_used_up(reason: str) -> bool:
+    """Whether an error of Java's has this text because a disk or the file descriptors are used up."""
+    return _TEXT_OF_IO.search(reason) is not None
+
+
+def connection_failure(java: Any) -> JobFailedError | None:
+    """The error where the JVM had no file descriptor left to call us; None for all others.
+
+    Such a call is the begin of a statement, of which nothing is known here. All others end in `job_failure`.
+    """
+    for _ in range(_CAUSES_MAX):
+        if java is None:
+            return None
+        if str(java.getClass().getSimpleName()) == "SocketException":
+            cause = _cause_in(java)
+            of_callback = any(str(frame).startswith("py4j.CallbackClient.") for frame in java.getStackTrace())
+            if cause is None or not of_callback:
+                return None
+            cause = f"the JVM cannot connect to Python: {cause}"
+            return JobFailedError(operation="a statement", table="its table", cause=cause)
+        java = java.getCause()
+    return None
 
 
 def _cause(failure: BaseException) -> str | None:
@@ -53,6 +77,6 @@ def _cause_in(java: Any) -> str | None:
     if name.endswith("OutOfMemoryError"):
         return f"{name}: {message.partition(chr(10))[0]}"
     # Not an exception of the program's own functions, whose message has a traceback.
-    if name.endswith(_OF_FILES) and _TEXT_OF_IO.search(message):
+    if name.endswith(_OF_FILES) and is_used_up(message):
         return message.partition("\n")[0]
     return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.spark.engine import (
@@ -19,6 +18,7 @@ from anabranch.spark.engine import (
     WrittenFiles,
 )
 from anabranch.spark.extension.compiled import load_extension
+from anabranch.spark.gateway.callback_server import start_callback_server
 from anabranch.spark.gateway.jvm_classes import JvmValues
 from anabranch.spark.native.native_scan import NativeScan
 
@@ -32,7 +32,7 @@ class NativeEngine:
     def __init__(self, spark: SparkSession) -> None:
         values = JvmValues(spark)
         # Spark's planner calls this process while it plans a scan.
-        ensure_callback_server_started(values.gateway)  # type: ignore[no-untyped-call]
+        start_callback_server(values.gateway)
         load_extension(values.gateway)
         self._values = values
         self._scan = NativeScan(spark, values)
