@@ -154,7 +154,7 @@ class ConnectClient(Client):
         from pyspark.sql.connect.session import SparkSession
 
         self.session.stop()
-        # Where a client's program opened this one beside its own session, its next functions ask that again.
+        # A program that opened this one beside its own session goes on with that.
         SparkSession._active_session.session, SparkSession._default_session = self._before
 
 

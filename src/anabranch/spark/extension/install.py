@@ -19,7 +19,6 @@ from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
 from anabranch.spark.gateway.callback_server import PURPOSE as CONNECTIONS
 from anabranch.spark.gateway.callback_server import start_callback_server
 from anabranch.spark.gateway.callback_threads import is_in_callback, record_no_origins
-from anabranch.spark.gateway.job_failures import connection_failure
 from anabranch.spark.gateway.jvm_classes import cache_lookups
 from anabranch.spark.gateway.session_identity import is_connect
 
@@ -47,8 +46,6 @@ def open_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
             if error.getClass().getName() == _UNDECLARED:
                 error = error.getUndeclaredThrowable()
             ours = endpoint.original(error)
-            if ours is None:
-                ours = connection_failure(error)
             if ours is not None:
                 return ours
             # An error that passes through a callback, or came out of one, is not logged: its text says everything.

@@ -33,25 +33,6 @@ def is_used_up(reason: str) -> bool:
     return _TEXT_OF_IO.search(reason) is not None
 
 
-def connection_failure(java: Any) -> JobFailedError | None:
-    """The error where the JVM had no file descriptor left to call us; None for all others.
-
-    Such a call is the begin of a statement, of which nothing is known here. All others end in `job_failure`.
-    """
-    for _ in range(_CAUSES_MAX):
-        if java is None:
-            return None
-        if str(java.getClass().getSimpleName()) == "SocketException":
-            cause = _cause_in(java)
-            of_callback = any(str(frame).startswith("py4j.CallbackClient.") for frame in java.getStackTrace())
-            if cause is None or not of_callback:
-                return None
-            cause = f"the JVM cannot connect to Python: {cause}"
-            return JobFailedError(operation="a statement", table="its table", cause=cause)
-        java = java.getCause()
-    return None
-
-
 def _cause(failure: BaseException) -> str | None:
     """What failed, in one line; None for another failure."""
     if isinstance(failure, OSError):
