@@ -32,15 +32,6 @@ PLANS = {name: trials_of(name) for name in STATEMENTS if name not in WITHOUT_JOB
 PLANS = {"a sample": SAMPLE, **PLANS}
 
 
-@pytest.fixture
-def other(native: SparkSession) -> Iterator[SparkSession]:
-    """The session of another process."""
-    native.udf.register("reached", lambda _: True, "boolean")
-    native.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    yield native
-    native.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
-
-
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_statement_lands_once_or_not_at_all(other: SparkSession, tmp_path: Path, plan: str) -> None:
     """Covers faults F10 and F59, and invariant I7."""

@@ -24,15 +24,6 @@ PLANS = {
 }
 
 
-@pytest.fixture
-def other(native: SparkSession) -> Iterator[SparkSession]:
-    """The session of another process, which has enough."""
-    native.udf.register("reached", lambda _: True, "boolean")
-    native.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    yield native
-    native.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
-
-
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_jvm_with_too_little_harms_no_table(other: SparkSession, tmp_path: Path, plan: str) -> None:
     """Covers fault F15, and invariant I7."""

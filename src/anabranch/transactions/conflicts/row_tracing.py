@@ -195,7 +195,7 @@ class _RowTracer:
         for changed in adds:
             file = self.files[changed.path]
             add = with_row_count(changed, file.add)
-            self.files[add.path] = file.with_add(add)
+            self.files[add.path] = dataclasses.replace(file, add=add)
             if _needs_vectors(file):
                 files.append(file)
         adds = [self.files[file.add.path].add for file in files]

@@ -60,18 +60,6 @@ class TracedFile:
             self.deletes_uncounted_rows or bool(self.unresolved_scans) or bool(self.deleted) or any(self.read.values())
         )
 
-    def with_add(self, add: AddFile) -> TracedFile:
-        """The same rows in the file as `add` describes it. `dataclasses.replace` takes longer, for every winner."""
-        return TracedFile(
-            add=add,
-            deleted=self.deleted,
-            read=self.read,
-            deletes_uncounted_rows=self.deletes_uncounted_rows,
-            unresolved_scans=self.unresolved_scans,
-            new=self.new,
-            may_hold_new_rows=self.may_hold_new_rows,
-        )
-
     @property
     def reads(self) -> BitMap64:
         """The rows that satisfied a condition of ours, as far as they are known."""
