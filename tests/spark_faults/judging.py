@@ -44,6 +44,13 @@ def problems_of(path: Path, *allowed: Rows) -> list[str]:
     return problems
 
 
+def problems_afterwards(spark: SparkSession, path: Path, rows: Rows) -> list[str]:
+    """What is wrong with the table once the statement has landed, and VACUUM has removed what no version needs."""
+    problems = problems_of(path, rows)
+    left = left_by_vacuum(spark, path)
+    return [*problems, f"VACUUM leaves {left}"] if left else problems
+
+
 def left_by_vacuum(spark: SparkSession, path: Path) -> set[str]:
     """The files outside the log that no version needs and VACUUM does not remove."""
     spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")

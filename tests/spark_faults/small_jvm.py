@@ -43,13 +43,11 @@ class Trials:
         path = self.folder / f"{name} {limit}"
         statement.prepare(self.folder / "originals", path)
         few = limit == "descriptors of the JVM"
-        began = time.monotonic()
         with few_descriptors(self.jvm, 0) if few else contextlib.nullcontext():
             ended, error = self.attempt(statement, path)
         return {
             "statement": name,
             "limit": limit,
-            "seconds": time.monotonic() - began,
             "ended": ended,
             "error": None if error is None else described(error),
             "lives": self.lives(),

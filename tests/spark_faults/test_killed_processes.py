@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_faults.cluster import FAULTS
-from spark_faults.judging import left_by_vacuum, problems_of
+from spark_faults.judging import problems_afterwards, problems_of
 from spark_faults.running import ALL, run
 from spark_faults.statements import STATEMENTS
 
@@ -54,10 +54,7 @@ def complaints_of(trial: str, answer: Mapping[str, Any] | None, folder: Path, ot
         yield from problems_of(path, statement.refused, statement.after)
         statement.clear(path)
         statement.run(other, path)
-    yield from problems_of(path, statement.after)
-    left = left_by_vacuum(other, path)
-    if left:
-        yield f"VACUUM leaves {left}"
+    yield from problems_afterwards(other, path, statement.after)
 
 
 def complaints_of_answer(answer: Mapping[str, Any]) -> Iterator[str]:

@@ -127,6 +127,11 @@ class IdentifiedStore(Protocol):
         """Equal for two stores exactly if they read the same files with the same rights."""
 
 
+def is_on_local_disk(store: LogStore) -> bool:
+    """Whether the files of the store are in a folder of this machine."""
+    return store.root.startswith("/")
+
+
 IN_TURN_SECONDS_MAX = 0.005
 """Files of a local disk are read one after the other for that long, since a thread costs more than a cached file."""
 
@@ -137,7 +142,7 @@ def read_in_turn(store: LogStore, files: Sequence[StoredFile]) -> list[bytes]:
     Raises the errors of `read_whole`.
     """
     contents: list[bytes] = []
-    if store.root.startswith("/"):
+    if is_on_local_disk(store):
         end = time.monotonic() + IN_TURN_SECONDS_MAX
         while len(contents) < len(files) and time.monotonic() < end:
             contents.append(read_whole(store, files[len(contents)]))

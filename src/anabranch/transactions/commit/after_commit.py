@@ -24,7 +24,7 @@ from anabranch.protocol.iceberg_compat import writes_iceberg
 from anabranch.snapshot.checkpointing import checksum_of, is_checkpoint_due, write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.external_files import allowed_prefixes_of
-from anabranch.storage.log_store import LogStore
+from anabranch.storage.log_store import LogStore, is_on_local_disk
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.uniform.iceberg_library import check_installed
 
@@ -147,7 +147,7 @@ def check_listable(snapshot: Snapshot, *, table: str) -> None:
 def _files_by_partition(snapshot: Snapshot, store: LogStore) -> dict[PartitionKey, list[str]]:
     """The absolute paths of the data files, unencoded and as Hadoop spells them, sorted, by partition."""
     files = snapshot.files.columns("path", "partition_values")
-    root = f"file:{store.root}" if store.root.startswith("/") else store.root
+    root = f"file:{store.root}" if is_on_local_disk(store) else store.root
     plain = decode_path_column(files["path"], table_root=store.root, allowed_prefixes=allowed_prefixes_of(store))
     elsewhere = pc.if_else(pc.starts_with(plain, "/"), "file:", "")
     before = pc.if_else(pc.match_substring_regex(plain, _ABSOLUTE), elsewhere, f"{root.rstrip('/')}/")

@@ -22,7 +22,7 @@ from typing import Protocol
 from anabranch.log.recent_commits import RecentCommits
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.storage.local.directory_lock import DirectoryLock
-from anabranch.storage.log_store import IdentifiedStore, LogStore
+from anabranch.storage.log_store import IdentifiedStore, LogStore, is_on_local_disk
 
 TURN_SECONDS_MAX = 2.0
 """A turn may take that long before the next in line takes it over. A commit takes milliseconds, or some requests."""
@@ -172,7 +172,7 @@ def shared_queue_of(store: LogStore) -> CommitQueue:
     with _queues_lock:
         queue = _queues.get(store.identity)
         if queue is None:
-            is_local = store.root.startswith("/")
+            is_local = is_on_local_disk(store)
             processes = DirectoryLock(f"{store.root.rstrip('/')}/{LOG_DIRECTORY}") if is_local else None
             queue = _queues[store.identity] = CommitQueue(processes=processes)
         return queue
