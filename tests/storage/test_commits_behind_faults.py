@@ -244,3 +244,14 @@ def test_a_commit_that_is_acknowledged_and_not_stored_is_told(store: LogStore) -
         commit(table_on(LyingStore(store), clock, seed=2), add("ours"))
     assert paths_in(store, clock) == ["f"]
     assert commit(table_on(store, clock, seed=3), add("ours")) == 1
+
+
+def test_a_commit_whose_version_another_writer_has_is_told(store: LogStore) -> None:
+    """Covers fault F15: the storage acknowledges it, and the log has that version."""
+    clock = TestClock(SystemClock().now_ms())
+    commit(table_on(store, clock, seed=1), PLAIN, metadata(), add("f"))
+    behind = table_on(LyingStore(store), clock, seed=2).begin(Operation(name="WRITE"))
+    commit(table_on(store, clock, seed=3), add("theirs"))
+    with pytest.raises(CommitFateUnknownError, match="acknowledged the file of the commit, which is another writer's"):
+        behind.commit([add("ours")])
+    assert paths_in(store, clock) == ["f", "theirs"]

@@ -18,9 +18,9 @@ from anabranch.storage.log_store import LogStore
 from anabranch.transactions.commit.after_commit import LOGGER, AfterCommit, standard_upkeep
 from anabranch.transactions.commit.commit_context import CommitContext, CommittedVersion, RetryLimits
 from anabranch.transactions.commit.commit_loop import Committed, NothingToCommit, commit_with_retries
-from anabranch.transactions.commit.commit_outcome import check_is_stored
 from anabranch.transactions.commit.commit_queue import CommitQueue
 from anabranch.transactions.commit.group_commit import commit_grouped, may_be_grouped
+from anabranch.transactions.commit.log_continuity import check_is_stored
 from anabranch.transactions.conflicts.conflict_context import CanMatch, can_match
 from anabranch.transactions.conflicts.latest_state import latest_state_at
 from anabranch.transactions.proposed_commit import Operation, ProposedCommit
@@ -157,11 +157,15 @@ class DeltaLog:
         if version.is_shared or committed.interrupt is not None or not self._after_commit.steps:
             return
         try:
-            _ = version.snapshot
+            info = version.snapshot.info
+            if info is not None and info.txn_id == version.txn_id:
+                return
         except VersionNotFoundError:
-            check_is_stored(committed.draft, context)
+            pass
         except Exception:
             LOGGER.debug("the upkeep will say why version %d cannot be read", version.version, exc_info=True)
+            return
+        check_is_stored(committed.draft, committed.latest, context)
 
     def _committed(self, committed: Committed, *, is_shared: bool) -> CommittedVersion:
         return CommittedVersion(

@@ -119,22 +119,6 @@ def _outcome_in_log(
     return CommitOutcome(theirs=None)
 
 
-def check_is_stored(draft: CommitDraft, context: CommitContext) -> None:
-    """Raise `CommitFateUnknownError` where the file of our commit, which the storage acknowledged, is not there.
-
-    A storage that does not answer now has not lost the commit. And where the version before ours is gone, too, the log
-    was cleaned up or the table dropped after our commit.
-    """
-    paths = commit_path(draft.version), commit_path(draft.version - 1)
-    try:
-        is_there, is_before_there = (context.store.head(path) is not None for path in paths)
-    except StorageError:
-        return
-    if is_before_there and not is_there:
-        cause = "it acknowledged the file of the commit, which is not there"
-        raise unknown_outcome_error(draft, context, attempts=1, cause=cause)
-
-
 def unknown_outcome_error(
     draft: CommitDraft, context: CommitContext, *, attempts: int, cause: str
 ) -> CommitFateUnknownError:

@@ -19,8 +19,8 @@ from anabranch.protocol.column_rules import IDENTITY_PREFIX
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.commit.commit_context import CommitContext
 from anabranch.transactions.commit.commit_loop import Committed, NothingToCommit, commit_in_turn, commit_with_retries
-from anabranch.transactions.commit.commit_outcome import check_is_stored
 from anabranch.transactions.commit.commit_queue import Waiter
+from anabranch.transactions.commit.log_continuity import check_is_stored
 from anabranch.transactions.conflicts.latest_state import latest_state_at
 from anabranch.transactions.proposed_commit import ProposedCommit, least_certain
 
@@ -141,5 +141,5 @@ def _commit_group(members: Sequence[Member], context: CommitContext, *, has_wait
     committed = commit_in_turn(union, read=read, context=context, has_waited=has_waited)
     assert isinstance(committed, Committed), "only bins can be left out"
     # Here, before the others hear of the commit: each of them would have to look.
-    check_is_stored(committed.draft, context)
+    check_is_stored(committed.draft, committed.latest, context)
     return committed

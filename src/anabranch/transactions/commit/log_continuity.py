@@ -23,11 +23,12 @@ from anabranch.errors.commits import (
     MetadataChangedException,
 )
 from anabranch.errors.environment import FileMissingError, StorageError
-from anabranch.errors.log import CorruptCheckpointError
+from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError
 from anabranch.errors.protocol import InvalidPropertyError
 from anabranch.log.checkpoint_reading import read_checkpoint
+from anabranch.log.commit_files import read_commit_info
 from anabranch.log.file_columns import vector_ids
-from anabranch.log.listing import CheckpointFiles, LogListing, list_log
+from anabranch.log.listing import CheckpointFiles, CommitFile, LogListing, list_log
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.log_paths import LOG_DIRECTORY, commit_path
 from anabranch.storage.log_store import LogStore, StoredFile
@@ -132,6 +133,27 @@ def check_commit_is_visible(
     raise _error_or_interrupt(
         interrupt, _remove_own_commit(draft, visibility, version_file, read=read, latest=latest, store=context.store)
     )
+
+
+def check_is_stored(draft: CommitDraft, latest: LatestState, context: CommitContext) -> None:
+    """Raise `CommitFateUnknownError` where the storage acknowledged our commit, and its version is not ours.
+
+    A storage that does not answer now has not lost the commit. And where the version before ours is gone or another
+    file, too, the log was cleaned up or the table dropped after our commit.
+    """
+    before, path = _version_file(latest), commit_path(draft.version)
+    if before is None:
+        return
+    try:
+        file = context.store.head(path)
+        info = None if file is None else read_commit_info(context.store, CommitFile(version=draft.version, file=file))
+        if (info is not None and info.txn_id == draft.txn_id) or not _is_unchanged(before, context.store):
+            return
+    except (StorageError, CorruptCommitError):
+        return
+    where = "is not there" if file is None else "is another writer's"
+    cause = f"it acknowledged the file of the commit, which {where}"
+    raise unknown_outcome_error(draft, context, attempts=1, cause=cause)
 
 
 def _keeps_log(latest: LatestState) -> bool:
