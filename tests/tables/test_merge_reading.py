@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows
-from anabranch.commands.merge import merge_rows
+from anabranch.commands.merge import merge_rows, merge_source
 from anabranch.log.file_columns import FileMask
+from anabranch.spark.rows.hidden_rows import MarkedRows
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
 
@@ -81,6 +82,27 @@ def test_no_match(delta: SparkSession, wide: str, reads: list[int]) -> None:
 def test_rows_in_all_files_are_read_once(delta: SparkSession, wide: str, reads: list[int]) -> None:
     assert upsert(delta, wide, list(range(FILES))) == (FILES + 1, FILES, 0, 1)
     assert reads == [2, FILES]
+
+
+def test_a_source_of_many_rows_is_not_broadcast(delta: SparkSession, wide: str) -> None:
+    """However few bytes Spark takes it for, by the files that it was read from: here by rows before an `explode`."""
+    frames: list[DataFrame] = []
+    marks = merge_rows.marks_of_frame
+
+    def seen(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedRows]:
+        frames.append(frame)
+        return marks(frame, group_by=group_by)
+
+    source = delta.range(1).selectExpr("explode(sequence(0, 9)) AS k")
+    merging = DeltaTable.forPath(delta, wide).alias("t").merge(source.alias("s"), "t.k = s.k").whenMatchedDelete()
+    with (
+        mock.patch.object(merge_rows, "marks_of_frame", seen),
+        mock.patch.object(merge_source, "BROADCAST_BYTES_MAX", 0),
+    ):
+        assert tuple(merging.execute().collect()[0]) == (10, 0, 10, 0)
+    plan = frames[0]._jdf.queryExecution().executedPlan().toString()
+    assert "BuildRight" not in plan
+    assert "BuildLeft" in plan, "the table is small"
 
 
 def test_parts_of_files(delta: SparkSession, path: str) -> None:

@@ -12,7 +12,7 @@ from anabranch.commands.merge.merge_values import ClauseValues, output_name
 from anabranch.schema.paths import quote
 from anabranch.spark.conditions.column_names import RowNames, named_again
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.rows.cached_rows import Size, size_of
+from anabranch.spark.rows.cached_rows import Size, not_broadcast, size_of
 
 ACTION_COLUMN = "__anabranch_action"
 """The number of the clause that applies to the row: clauses of WHEN MATCHED are numbered first, then those of WHEN NOT
@@ -117,7 +117,7 @@ class MergeJoin:
         return rows.join(self._hinted(source), on, how)
 
     def _hinted(self, source: DataFrame) -> DataFrame:
-        return F.broadcast(source) if self.source_is_small else source
+        return F.broadcast(source) if self.source_is_small else not_broadcast(source)
 
     def _unmatched(self, rows: DataFrame) -> DataFrame:
         """The rows of the source that match none of these rows."""

@@ -48,6 +48,15 @@ def kept_if_small(frame: DataFrame) -> DataFrame | None:
     return None if kept is None else DataFrame(kept, frame.sparkSession)
 
 
+def not_broadcast(frame: DataFrame) -> DataFrame:
+    """The frame, which Spark does not broadcast to join it by a hash table.
+
+    For many rows of a checkpoint, whose size Spark takes from the compressed files below it.
+    """
+    jvm: Any = frame.sparkSession._jvm
+    return DataFrame(jvm.anabranch.SmallPlans.notBroadcast(frame._jdf), frame.sparkSession)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CachedRows:
     """Rows that are computed once and used several times."""

@@ -5,9 +5,12 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.NO_BROADCAST_HASH$;
+import org.apache.spark.sql.catalyst.plans.logical.ResolvedHint;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution$;
@@ -61,6 +64,13 @@ public final class SmallPlans implements scala.Function0 {
     Seq kept = scala.jdk.javaapi.CollectionConverters.asScala(rows).toSeq();
     LocalRelation relation = LocalRelation$.MODULE$.apply(frame.queryExecution().analyzed().output(), kept, false, scala.Option.empty());
     return org.apache.spark.sql.classic.Dataset.ofRows(session, relation);
+  }
+
+  /** The same rows, which Spark does not broadcast to join them by a hash table, however few it takes them for. */
+  public static org.apache.spark.sql.classic.Dataset notBroadcast(org.apache.spark.sql.classic.Dataset frame) {
+    HintInfo hint = new HintInfo(scala.Option.apply(NO_BROADCAST_HASH$.MODULE$));
+    org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
+    return org.apache.spark.sql.classic.Dataset.ofRows(session, new ResolvedHint(frame.logicalPlan(), hint));
   }
 
   private static List computed(QueryExecution execution) {
