@@ -48,6 +48,8 @@ METADATA = {
     "configuration": {},
 }
 CHECKPOINT_VERSION = 10
+ROWS_AT_ONCE = 1_000_000
+"""The rows of the checkpoint that are made, and written as a row group, at once."""
 
 
 def make_log(root: Path, *, files: int, commits: int, seed: int = 7) -> None:
@@ -83,24 +85,6 @@ def add_commit(root: Path, *, version: int, source: np.random.Generator, removed
 
 def _write_checkpoint(path: Path, files: int, source: np.random.Generator) -> None:
     string_map = pa.map_(pa.string(), pa.string())
-    days = [_day(number) for number in range(files)]
-    paths = [
-        f"day={day}/part-{number % 200:05d}-{_random_uuid(source)}.c000.snappy.parquet"
-        for number, day in enumerate(days)
-    ]
-    offsets = pa.array(np.arange(files + 1, dtype=np.int32))
-    add = pa.StructArray.from_arrays(
-        [
-            pa.array(paths),
-            pa.MapArray.from_arrays(offsets, pa.array(["day"] * files), pa.array(days)),
-            pa.array(source.integers(1_000_000, 500_000_000, files)),
-            pa.array(1_700_000_000_000 + np.arange(files)),
-            pa.array(np.zeros(files, dtype=bool)),
-            pa.nulls(files, string_map),
-            pa.array([_statistics(number) for number in range(files)]),
-        ],
-        names=["path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "stats"],
-    )
     protocol = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
     metadata = pa.struct(
         [
@@ -115,18 +99,40 @@ def _write_checkpoint(path: Path, files: int, source: np.random.Generator) -> No
     )
     transaction = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
     remove = pa.struct([("path", pa.string()), ("deletionTimestamp", pa.int64()), ("dataChange", pa.bool_())])
-    head = [PROTOCOL, None]
     told = {**METADATA, "format": {"provider": "parquet", "options": []}, "configuration": []}
-    table = pa.table(
-        {
-            "txn": pa.nulls(files + 2, transaction),
-            "add": pa.concat_arrays([pa.nulls(2, add.type), add]),
-            "remove": pa.nulls(files + 2, remove),
-            "metaData": pa.concat_arrays([pa.array([None, told], metadata), pa.nulls(files, metadata)]),
-            "protocol": pa.concat_arrays([pa.array(head, protocol), pa.nulls(files, protocol)]),
-        }
+    empty = _adds(range(0), source)
+    schema = pa.schema(
+        [("txn", transaction), ("add", empty.type), ("remove", remove), ("metaData", metadata), ("protocol", protocol)]
     )
-    pq.write_table(table, path, compression="snappy", row_group_size=files + 2)
+    head = {"txn": [None] * 2, "add": [None] * 2, "remove": [None] * 2, "metaData": [None, told]}
+    with pq.ParquetWriter(path, schema, compression="snappy") as writer:
+        writer.write_table(pa.table({**head, "protocol": [PROTOCOL, None]}, schema))
+        for first in range(0, files, ROWS_AT_ONCE):
+            adds = _adds(range(first, min(first + ROWS_AT_ONCE, files)), source)
+            columns = {field.name: pa.nulls(len(adds), field.type) for field in schema}
+            writer.write_table(pa.table({**columns, "add": adds}, schema), row_group_size=ROWS_AT_ONCE)
+
+
+def _adds(numbers: range, source: np.random.Generator) -> pa.StructArray:
+    """The `add` actions of files with these numbers."""
+    count, days = len(numbers), [_day(number) for number in numbers]
+    paths = [
+        f"day={day}/part-{number % 200:05d}-{_random_uuid(source)}.c000.snappy.parquet"
+        for number, day in zip(numbers, days, strict=True)
+    ]
+    offsets = pa.array(np.arange(count + 1, dtype=np.int32))
+    return pa.StructArray.from_arrays(
+        [
+            pa.array(paths, pa.string()),
+            pa.MapArray.from_arrays(offsets, pa.array(["day"] * count, pa.string()), pa.array(days, pa.string())),
+            pa.array(source.integers(1_000_000, 500_000_000, count)),
+            pa.array(1_700_000_000_000 + np.arange(numbers.start, numbers.stop)),
+            pa.array(np.zeros(count, dtype=bool)),
+            pa.nulls(count, pa.map_(pa.string(), pa.string())),
+            pa.array([_statistics(number) for number in numbers], pa.string()),
+        ],
+        names=["path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "stats"],
+    )
 
 
 def _statistics(number: int) -> str:
