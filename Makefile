@@ -18,7 +18,7 @@ EXAMPLES ?= https://github.com/delta-io/delta
 TESTS ?= not long
 PUBLISH_VENV ?= .venv-publish
 # With other versions of these the bytes of a wheel, or the form of its list of parts, may differ.
-PUBLISHING = build==1.6.1 hatchling==1.33.0 cyclonedx-bom==7.5.0
+PUBLISHING = build==1.6.1 hatchling==1.33.0 cyclonedx-bom==7.5.0 pip-audit==2.10.1
 LOWEST_VENV ?= .venv-lowest
 # With the lowest versions: tests with Spark that show each way into our packages. The first release of the oldest Spark has
 # the places that our classes use; then readers, writers, hidden rows, DeltaTable, streams, reports, terminal, Iceberg.
@@ -49,7 +49,7 @@ in_processes = -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reord
 export PYTHONUNBUFFERED = 1
 export EXAMPLES STATEMENTS ENGINES SEED
 
-.PHONY: help demo test coverage test-long test-lowest wheel sbom release check lint types docs site notebook bench prove storm soak soak-leaks soak-streams soak-batches soak-serve judge fuzz test-faults test-spark-faults test-next test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-services test-statements record-statements test-examples test-bi java java-check java-check-all lock clean
+.PHONY: help demo test coverage test-long test-lowest wheel sbom audit release check lint types docs site notebook bench prove storm soak soak-leaks soak-streams soak-batches soak-serve judge fuzz test-faults test-spark-faults test-next test-serve test-attacks test-spark test-native test-places test-jar test-iceberg test-s3a test-services test-statements record-statements test-examples test-bi java java-check java-check-all lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -86,6 +86,9 @@ sbom: wheel ## What an installation of the wheel consists of, in CycloneDX's for
 	build/installed/bin/python -m pip uninstall --quiet --yes setuptools pip
 	$(PUBLISH_VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
 	    --output-file dist/anabranch.cdx.json build/installed/bin/python
+
+audit: $(PUBLISH_VENV)/.ready ## Known vulnerabilities of the packages in constraints.txt and of PySpark, where a database of advisories answers
+	@$(PUBLISH_VENV)/bin/python scripts/audit.py constraints.txt $(call pyspark,$(lastword $(SPARK_VERSIONS)))
 
 release: $(VENV)/.ready ## Set the version, fold changes/ into CHANGELOG.md, commit and tag: make release VERSION=0.2.0
 	@scripts/release.sh "$(VERSION)"
