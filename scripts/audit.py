@@ -18,6 +18,7 @@ from typing import Any
 
 
 def main() -> int:
+    """Print the advisories; returns the exit code."""
     audited = _audited(Path(sys.argv[1]), sys.argv[2:])
     known = [package for package in audited if "skip_reason" not in package]
     if not known:
@@ -39,7 +40,7 @@ def _audited(constraints: Path, others: Sequence[str]) -> list[dict[str, Any]]:
         requirements = Path(scratch) / "requirements.txt"
         requirements.write_text("\n".join(pins) + "\n")
         command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--format=json"]
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - the packages are those of our own file
             [*command, "--progress-spinner=off", f"--requirement={requirements}"],
             capture_output=True,
             text=True,
