@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from new_processes import outside_this_session
+
 ANSWER = "answer: "
 Program = Callable[..., None]
 
@@ -76,15 +78,16 @@ def merge_by_every_clause(spark: Any, table: Any) -> None:
 class ClientProcess:
     """Runs a module of programs in a folder. `paths` come first in Python's search path."""
 
-    def __init__(self, module: Any, url: str, folder: Path, *paths: str) -> None:
+    def __init__(self, module: Any, url: str, folder: Path, *paths: str, **variables: str) -> None:
         self._log = folder / "stderr"
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+        environment = {**outside_this_session("PYSPARK_"), **variables}
         self._process = subprocess.Popen(
             [sys.executable, str(module.__file__), url, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log.open("w"),
             text=True,
+            cwd=folder,
             env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, [*paths, *sys.path]))},
         )
 

@@ -1,6 +1,6 @@
 """A client of Spark Connect whose server PySpark has started in its own process; each function is a program.
 
-Run with a function's name and a folder to work in.
+Run with the folder of all programs, whose names it reads. Each has a server of its own, one after the other in one JVM.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import os
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,12 @@ import pyspark.sql.utils
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.connect.session import SparkSession as ConnectSession
-from served import Client, has_begun, release, until, waiting
 
 import anabranch
 from anabranch.exceptions import ConcurrentAppendException, DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
+from serve.client_programs import answer_lines
+from serve.served import Client, has_begun, release, until, waiting
 
 KEY = "spark.sql.catalog.spark_catalog"
 
@@ -37,8 +37,9 @@ class Session(Client):
         return [tuple(row) for row in self.spark.sql(statement).collect()]
 
 
-def started() -> Any:
+def started(folder: Path) -> Any:
     builder = SparkSession.builder.remote("local[4]").config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     return builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
 
@@ -55,7 +56,7 @@ def stop(*sessions: Any) -> None:
 
 
 def statements(folder: Path) -> None:
-    spark = started()
+    spark = started(folder)
     before = Session(another_client())
     before.rows("SELECT 1")
     assert anabranch.enable(spark) is spark
@@ -93,7 +94,7 @@ def statements(folder: Path) -> None:
 
 
 def frames(folder: Path) -> None:
-    spark = anabranch.enable(started())
+    spark = anabranch.enable(started(folder))
     path = str(folder / "by path")
     spark.range(5).write.format("delta").save(path)
     spark.range(5, 7).write.format("delta").mode("append").save(path)
@@ -129,7 +130,7 @@ def frames(folder: Path) -> None:
 
 
 def streams(folder: Path) -> None:
-    spark = anabranch.enable(started())
+    spark = anabranch.enable(started(folder))
     source, target, batches = (str(folder / name) for name in ("source", "target", "batches"))
     spark.range(5).write.format("delta").save(source)
 
@@ -173,7 +174,7 @@ def python_of_workers(folder: Path) -> str:
 
 def errors(folder: Path) -> None:
     """Conflicts and refusals raise the documented exceptions, with their facts."""
-    spark = anabranch.enable(started())
+    spark = anabranch.enable(started(folder))
     by, other = Session(spark), Session(another_client())
     by.rows("CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS SELECT 1 id, 'a' v")
     failures: list[BaseException] = []
@@ -222,7 +223,7 @@ def refused(condition: str, call: Callable[[], Any]) -> None:
 def disabled(folder: Path) -> None:
     """Every session is as before it was enabled; it can be enabled again, and so can a new server after a stop."""
     original = pyspark.sql.utils.is_remote
-    spark = started()
+    spark = started(folder)
     path = str(folder / "table")
     for _ in range(2):
         anabranch.enable(spark)
@@ -244,7 +245,7 @@ def disabled(folder: Path) -> None:
         assert pyspark.sql.utils.is_remote is original
         after.client.set_retry_policies([])
     stop(spark)
-    spark = anabranch.enable(started())
+    spark = anabranch.enable(started(folder))
     assert spark.read.format("delta").load(path).count() == 3
     spark.range(1).write.format("delta").mode("append").save(path)
     assert spark.read.format("delta").load(path).count() == 4
@@ -255,13 +256,34 @@ def nothing_is_wrapped(spark: Any) -> None:
     assert not hasattr(type(spark).sql, "__wrapped__")
 
 
-if __name__ == "__main__":
-    os.environ["PYSPARK_PYTHON"] = python_of_workers(Path(sys.argv[2]))
-    programs = {program.__name__: program for program in (statements, frames, streams, errors, disabled)}
-    try:
-        programs[sys.argv[1]](Path(sys.argv[2]))
-        print("done", flush=True)
-    except BaseException:
-        traceback.print_exc()
+# The first one needs a process in which nothing was enabled before.
+PROGRAMS = {program.__name__: program for program in (disabled, statements, frames, streams, errors)}
+
+
+class InTurn:
+    """A program that fails leaves its sessions, which the next one would get."""
+
+    failed = ""
+
+    def __init__(self, program: Callable[[Path], None]) -> None:
+        self.program = program
+
+    def __call__(self, folder: str) -> None:
+        assert not InTurn.failed, f"not begun: {InTurn.failed} has failed"
+        try:
+            self.program(Path(folder))
+        except BaseException:
+            InTurn.failed = self.program.__name__
+            raise
+
+
+def main(_: str, folder: str) -> None:
+    os.environ["PYSPARK_PYTHON"] = python_of_workers(Path(folder))
+    answer_lines({name: InTurn(program) for name, program in PROGRAMS.items()}, folder)
+    if InTurn.failed:
         # A session that was not stopped keeps its process.
         os._exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from new_processes import outside_this_session
-
 pytest.importorskip("grpc")
+
+from serve import own_server_program
+from serve.client_programs import ClientProcess
+from serve.own_server_program import PROGRAMS
+
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-PROGRAM = Path(__file__).parent / "own_server_program.py"
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientProcess]:
+    """Not this one: PySpark has either classic or Connect sessions in one process."""
+    opened = ClientProcess(
+        own_server_program, "local[4]", tmp_path_factory.mktemp("own server"), SPARK_LOCAL_IP="127.0.0.1"
+    )
+    yield opened
+    opened.close()
 
 
 @pytest.mark.usefixtures("connect_port")
-@pytest.mark.parametrize("program", ["statements", "frames", "streams", "errors", "disabled"])
-def test_a_client_with_its_server(program: str, tmp_path: Path) -> None:
-    """The program runs in a process of its own: PySpark has either classic or Connect sessions in one process."""
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), program, str(tmp_path)],
-        env={**outside_this_session(), "SPARK_LOCAL_IP": "127.0.0.1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["done"]), done.stdout + done.stderr
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_client_with_its_server(process: ClientProcess, program: str) -> None:
+    answer = process.run(program)
+    assert answer == "ok", answer

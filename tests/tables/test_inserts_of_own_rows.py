@@ -80,13 +80,23 @@ BY_ROWS = {
     "distinct rows": f"SELECT DISTINCT {COLUMNS} FROM {{t}} WHERE n = 3",
     "a window": "SELECT row_number() OVER (ORDER BY id) AS id, n, part, s, words FROM {t} WHERE n = 3",
     "an IN of many": f"SELECT {COLUMNS} FROM {{t}} WHERE id IN ({', '.join(map(str, range(3, 70, 5)))})",
+    "a left join": f"SELECT {COLUMNS} FROM {{t}} LEFT JOIN (SELECT id AS i FROM names) ON i > id WHERE n = 3",
+    "a comma join": (
+        "SELECT id + x AS id, n, part, s, words FROM {t}, VALUES (1000), (2000) AS v(x) WHERE n = 3 AND id + x < 1100"
+    ),
+    "a cross join": f"SELECT {COLUMNS} FROM (SELECT id AS i FROM names) CROSS JOIN {{t}} WHERE n = 3",
+    "an aggregate of a join": (
+        "SELECT max(t.id + names.id) + 1000 AS id, 0L, 0L, NULL, NULL FROM {t} t JOIN names WHERE t.n = 3"
+    ),
 }
 BY_FILES = {
     "no filter": f"SELECT {COLUMNS} FROM {{t}}",
     "a filter above an aggregate": "SELECT m AS id, 0L, 0L, NULL, NULL FROM (SELECT max(id) m FROM {t}) WHERE m > 20",
     "an outer join": f"SELECT {COLUMNS} FROM names x LEFT JOIN {{t}} USING (id) WHERE n IS NULL",
+    "a subquery on the table": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3 AND id < (SELECT max(id) FROM {{t}})",
 }
 OTHER_ROW = "UPDATE {t} SET part = 7 WHERE id = 1"
+OTHER_ROW_GONE = "DELETE FROM {t} WHERE id = 1"
 INTO_VIEW = {
     "an update into": ("UPDATE {t} SET n = 3, s.a = 3, id = 3 WHERE id = 1", ConcurrentAppendException),
     "an update of": ("UPDATE {t} SET part = 7 WHERE id = 3", ConcurrentDeleteReadException),
@@ -99,13 +109,18 @@ def test_an_insert_of_own_rows_does_not_lose_to_a_writer_of_other_rows(
     native: SparkSession, target: str, shape: str
 ) -> None:
     """Bug B14. Covers race 20's other side: the winner changes a row of the same file that the query does not read."""
-    query = BY_ROWS[shape]
-    beaten(native, f"INSERT INTO {target} {query.format(t=target)}", OTHER_ROW.format(t=target))
+    query, winner = BY_ROWS[shape], OTHER_ROW_GONE if "join" in shape else OTHER_ROW
+    beaten(native, f"INSERT INTO {target} {query.format(t=target)}", winner.format(t=target))
     assert is_right(native, query, target)
 
 
-@pytest.mark.parametrize("winner", INTO_VIEW)
-@pytest.mark.parametrize("shape", ["a filter", "a field and an array", "a join with itself"])
+LOSING = [
+    (shape, winner) for shape in ("a filter", "a field and an array", "a join with itself") for winner in INTO_VIEW
+]
+LOSING += [("a left join", "an update into"), ("a comma join", "a delete of"), ("an aggregate", "an update into")]
+
+
+@pytest.mark.parametrize(("shape", "winner"), LOSING)
 def test_an_insert_of_own_rows_loses_to_a_writer_of_those_rows(
     native: SparkSession, target: str, shape: str, winner: str
 ) -> None:
