@@ -54,11 +54,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files with long tests start first, those with few of them before all, then those with many tests.
 
-    Else one process ends long after the other: the fewer long tests a file has, the longer they take.
+    Else one process ends long after the other: the fewer long tests a file has, the longer they take. Programs, which the
+    processes share by their own files, are the last of the long ones.
     """
     tests = Counter(item.path for item in items)
     long = {item.path for item in items if item.get_closest_marker("long")}
-    items.sort(key=lambda item: (0, tests[item.path]) if item.path in long else (1, -tests[item.path]))
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        if item.path in long:
+            return int(item.nodeid.startswith(OF_PROGRAMS)), tests[item.path]
+        return 2, -tests[item.path]
+
+    items.sort(key=place)
 
 
 OF_ONE_PORT = (
