@@ -36,6 +36,8 @@ class Project:
             "name": "shop",
             "storage": (self.folder / "checkpoints").as_uri(),
             "libraries": [{"glob": {"include": "definitions/**"}}],
+            # Between attempts of a flow that fails, which are five seconds or more by default.
+            "configuration": {"spark.sql.pipelines.execution.watchdog.minRetryTime": "1s"},
         }
         # JSON is YAML too.
         self.spec.write_text(json.dumps(spec))
