@@ -236,8 +236,8 @@ $(LOWEST_VENV)/.ready: pyproject.toml scripts/lowest.py
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) --group docs
 	@touch $@
 
-%/spark.jsa: %/.ready tests/class_data.py | java
-	@echo "Writing the classes that Spark loads into $@ (once; a minute) ..."
+%/spark.jsa: %/.ready | java
+	@echo "Writing the classes that Spark loads into $@ (once; half a minute) ..."
 	@$(@D)/bin/python tests/class_data.py
 
 lock: $(VENV)/.ready ## Renew constraints.txt: the newest versions of all packages that fit together

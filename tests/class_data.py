@@ -1,8 +1,7 @@
 """Write the classes that Spark loads into an archive of the JVM, which halves the start of each Spark of the tests.
 
 The archive (class-data sharing) lies in the environment and fits the jars there and the Java that wrote it alone; a JVM
-that finds it unfit goes on without it. `new_processes` names it to Spark. It has the classes of servers, too: Hive's
-catalog, both protocols, streams.
+that finds it unfit goes on without it. `new_processes` names it to Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from pyspark.sql import SparkSession
 
 import anabranch
 from new_processes import ARCHIVE, FIRST_COMPILER
-from serve.served import ConnectClient, Served, client
 
 OPTIONS = f"{FIRST_COMPILER} -Xlog:disable -XX:ArchiveClassesAtExit={ARCHIVE}"
 STATEMENTS = (
@@ -36,28 +34,10 @@ STATEMENTS = (
 def load(folder: str) -> None:
     """Run what most tests run."""
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-    builder = builder.config("spark.sql.catalogImplementation", "hive")
-    spark = anabranch.enable(builder.getOrCreate())
+    spark = anabranch.enable(builder.config("spark.sql.warehouse.dir", folder).getOrCreate())
     for statement in STATEMENTS:
         spark.sql(statement).collect()
-    with anabranch.serve(spark, connect=0, jdbc=0) as server:
-        addresses = {"connect": server.connect_url, "jdbc": server.jdbc_url}
-        load_as_clients(Served(None, addresses), folder)  # type: ignore[arg-type]
     spark.stop()
-
-
-def load_as_clients(server: Served, folder: str) -> None:
-    """Run what most clients of servers run."""
-    with client(server, "connect") as by:
-        assert isinstance(by, ConnectClient)
-        by.rows("UPDATE t SET name = 'c' WHERE id = 3")
-        by.session.range(5).write.format("delta").saveAsTable("u")
-        writer = by.session.readStream.table("u").writeStream.format("delta").trigger(availableNow=True)
-        writer.option("checkpointLocation", f"{folder}/checkpoint").toTable("v").awaitTermination()
-    with client(server, "jdbc") as by:
-        by.rows("INSERT INTO u VALUES (5)")
-        by.rows("SELECT * FROM u")
 
 
 def write() -> None:
