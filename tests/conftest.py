@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 import anabranch
 from new_processes import OF_SPARK
 from session_kinds import CONNECT
+from turns import turn
 
 # How long an example takes says how busy the machine is, and nothing of what it shows.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -51,6 +52,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(FailuresAtOnce(reporter))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    words = "of the files with long tests one in N, others in each turn (turns.py)"
+    parser.addoption("--long-one-in", type=int, default=1, metavar="N", help=words)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files with long tests start first, those with few of them before all, then those with many tests.
 
@@ -66,6 +72,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return 2, -tests[item.path]
 
     items.sort(key=place)
+    long_groups = sorted({group(item.nodeid) for item in items if item.get_closest_marker("long")})
+    of_this_turn = set(long_groups[turn() % config.getoption("long_one_in") :: config.getoption("long_one_in")])
+    left_out = [item for item in items if item.get_closest_marker("long") and group(item.nodeid) not in of_this_turn]
+    if left_out:
+        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=left_out)
 
 
 OF_ONE_PORT = (
@@ -80,21 +92,26 @@ OF_PROGRAMS = "tests/differential/test_beside_recorded_answers.py"
 """A test of it is named by the file of programs, too: `…[rows: DELETE]`."""
 
 
+def group(nodeid: str) -> str:
+    """What one process runs: a file, with the files of one port as one; of the programs, a file of them."""
+    file, _, test = nodeid.partition("::")
+    if file == OF_PROGRAMS:
+        return test.partition(":")[0]
+    return "connect_port" if file in OF_ONE_PORT else file
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`--dist loadfile`, with the files of one port as one, and each file of programs alone."""
+    """`--dist loadfile`, by `group` instead of by file."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class ByFile(LoadFileScheduling):
+    class ByGroup(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file, _, test = nodeid.partition("::")
-            if file == OF_PROGRAMS:
-                return test.partition(":")[0]
-            return "connect_port" if file in OF_ONE_PORT else file
+            return group(nodeid)
 
-    return ByFile(config, log)
+    return ByGroup(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,11 @@
 """Every sequence of up to three statements over a table of three rows, each reading every version there was.
 
 Covers judge C7 at small scope: all kinds of statements, both levels, the real conflict checks. Of the sequences of three
-a day has those that a quarter of the kinds begin, so that four days have all; `make prove` has all at once.
+a run has those that a seventh of the kinds begin, by its turn; `make prove` has all at once.
 """
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 
 import pytest
@@ -38,6 +37,7 @@ from concurrency.statements import (
 )
 from concurrency.wrong_rules import WRONG_RULES, WrongRule
 from concurrency.wrong_transactions import WRONG_TRANSACTIONS
+from turns import turn
 
 RecordProperty = Callable[[str, object], None]
 
@@ -51,10 +51,10 @@ MANNERS = [
 ]
 
 
-DAYS = 7
-TODAY = datetime.datetime.now(datetime.UTC).date().toordinal() % DAYS
-LEVEL_TODAY = LEVELS[datetime.datetime.now(datetime.UTC).date().toordinal() % len(LEVELS)]
-"""After two weeks every sequence was played on each level; `make prove` plays all of them."""
+SHARES = 7
+SHARE = turn() % SHARES
+LEVEL = LEVELS[turn() % len(LEVELS)]
+"""After 14 turns every sequence was played on each level; `make prove` plays all of them."""
 
 
 def report(record_property: RecordProperty, words: str) -> None:
@@ -64,10 +64,10 @@ def report(record_property: RecordProperty, words: str) -> None:
 
 @pytest.mark.long
 def test_three_statements_of_all_kinds(record_property: RecordProperty) -> None:
-    explored = explore(LEVEL_TODAY, ALL_KINDS, statements=3, begun_by=ALL_KINDS[TODAY::DAYS])
+    explored = explore(LEVEL, ALL_KINDS, statements=3, begun_by=ALL_KINDS[SHARE::SHARES])
     report(
         record_property,
-        f"sequences of three statements of {len(ALL_KINDS)} kinds, part {TODAY + 1} of {DAYS}, {LEVEL_TODAY}: {explored}",
+        f"sequences of three statements of {len(ALL_KINDS)} kinds, part {SHARE + 1} of {SHARES}, {LEVEL}: {explored}",
     )
     assert explored.problems == []
     assert explored.states > 1_000
@@ -76,11 +76,11 @@ def test_three_statements_of_all_kinds(record_property: RecordProperty) -> None:
 
 @pytest.mark.long
 def test_three_statements_with_transactions(record_property: RecordProperty) -> None:
-    explored = explore(LEVEL_TODAY, FEW_TRANSACTION_KINDS, statements=3, begun_by=FEW_TRANSACTION_KINDS[TODAY::DAYS])
+    explored = explore(LEVEL, FEW_TRANSACTION_KINDS, statements=3, begun_by=FEW_TRANSACTION_KINDS[SHARE::SHARES])
     report(
         record_property,
-        f"sequences of three of {len(FEW_TRANSACTION_KINDS)} kinds with transactions of two statements, part {TODAY + 1} "
-        f"of {DAYS}, {LEVEL_TODAY}: {explored}",
+        f"sequences of three of {len(FEW_TRANSACTION_KINDS)} kinds with transactions of two statements, part {SHARE + 1} "
+        f"of {SHARES}, {LEVEL}: {explored}",
     )
     assert explored.problems == []
     assert explored.refusals > 100
@@ -88,9 +88,9 @@ def test_three_statements_with_transactions(record_property: RecordProperty) -> 
 
 @pytest.mark.long
 def test_two_transactions(record_property: RecordProperty) -> None:
-    explored = explore(LEVEL_TODAY, TRANSACTION_KINDS, statements=2)
+    explored = explore(LEVEL, TRANSACTION_KINDS, statements=2)
     kinds = f"{len(TRANSACTION_KINDS)} kinds, of which {len(TRANSACTIONS)} are transactions of two statements"
-    report(record_property, f"every pair of {kinds}, {LEVEL_TODAY}: {explored}")
+    report(record_property, f"every pair of {kinds}, {LEVEL}: {explored}")
     assert explored.problems == []
     assert explored.refusals > 500
 
@@ -120,15 +120,15 @@ def test_three_statements_on_a_table_with_an_identity_column(level: str, record_
 @pytest.mark.long
 def test_three_statements_on_rows_and_on_descriptions(record_property: RecordProperty) -> None:
     explored = explore(
-        LEVEL_TODAY,
+        LEVEL,
         DESCRIPTION_KINDS,
         statements=3,
         manner=Manner(describes=True),
-        begun_by=DESCRIPTION_KINDS[TODAY::DAYS],
+        begun_by=DESCRIPTION_KINDS[SHARE::SHARES],
     )
     report(
         record_property,
-        f"sequences of three of {len(DESCRIPTION_KINDS)} kinds, part {TODAY + 1} of {DAYS}, {LEVEL_TODAY}: {explored}",
+        f"sequences of three of {len(DESCRIPTION_KINDS)} kinds, part {SHARE + 1} of {SHARES}, {LEVEL}: {explored}",
     )
     assert explored.problems == []
 

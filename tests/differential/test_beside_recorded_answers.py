@@ -7,7 +7,6 @@ another Spark than that of the recording gives in a file such as `known_differen
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import os
 import warnings
 from pathlib import Path
@@ -22,6 +21,7 @@ from differential.player import play
 from differential.programs import Program
 from differential.sides import surprises
 from differential.sources import all_programs
+from turns import turn
 
 pytestmark = [
     pytest.mark.spark,
@@ -32,7 +32,7 @@ pytestmark = [
 IN_EVERY_RUN = {"api", "changes", "conditions", "inserts", "writers"}
 """Files of programs that took the place of tests in Python. `make test-long` plays the others."""
 IN_PARTS = "sources"
-"""Its programs are alike: a seventh of them is played on each day of a week. `ANABRANCH_SOURCES=all` is for all of them."""
+"""Its programs are alike: a seventh of them is played in each turn. `ANABRANCH_SOURCES=all` is for all of them."""
 
 
 def _is_long(program: Program) -> bool:
@@ -41,7 +41,7 @@ def _is_long(program: Program) -> bool:
 
 def _is_of_this_run(program: Program) -> bool:
     everything = program.subject != IN_PARTS or os.environ.get("ANABRANCH_SOURCES") == "all"
-    return everything or program.number % 7 == datetime.date.today().weekday()
+    return everything or program.number % 7 == turn() % 7
 
 
 RECORDED = {subject: recorded(subject) for subject in recorded_subjects()}

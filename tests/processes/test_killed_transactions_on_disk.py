@@ -5,7 +5,6 @@ Covers fault F59.
 
 from __future__ import annotations
 
-import datetime
 import os
 import shutil
 import signal
@@ -21,12 +20,13 @@ from anabranch.tables import DeltaTable
 from new_processes import outside_this_session
 from processes.changing import seen_by_all
 from transactions.log_linter import lint
+from turns import turn
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 PROGRAM = Path(__file__).with_name("killed_transaction.py")
 KILLS = int(os.environ.get("ANABRANCH_KILLS", "1"))
-"""How many calls are chosen, others on each day, beside the put of the commit; 0 for each of them. Each takes a process."""
+"""How many calls are chosen, others in each turn, beside the put of the commit; 0 for each of them. Each takes a process."""
 ROWS = 10
 BEFORE = {row: row * 10 for row in range(ROWS)}
 AFTER = {
@@ -55,9 +55,8 @@ def test_a_process_that_is_killed_in_a_transaction_leaves_all_of_it_or_nothing(
         assert killed(tmp_path, "before") == calls
         assert left(native, tmp_path / "before") == BEFORE
         assert calls > 10, "too few calls were seen to be counted"
-        day = datetime.datetime.now(datetime.UTC).date().toordinal()
         number = KILLS or calls - 1
-        chosen = [1 + (day + (calls - 1) * part // number) % (calls - 1) for part in range(number)]
+        chosen = [1 + (turn() + (calls - 1) * part // number) % (calls - 1) for part in range(number)]
         for call in map(str, chosen):
             killed(tmp_path, call)
             assert left(native, tmp_path / call) == BEFORE, f"killed at call {call} of {calls}"
