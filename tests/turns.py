@@ -11,9 +11,9 @@ from pathlib import Path
 @functools.cache
 def turn() -> int:
     """The number of commits up to the one that is checked out, or `ANABRANCH_TURN`. Without a history it is 0."""
-    given = os.environ.get("ANABRANCH_TURN")
-    if given is not None:
-        return int(given)
+    by_hand = os.environ.get("ANABRANCH_TURN")
+    if by_hand is not None:
+        return int(by_hand)
     command = ["git", "-C", str(Path(__file__).parent), "rev-list", "--count", "HEAD"]
     try:
         counted = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -22,6 +22,8 @@ from calls.operations import OPERATIONS, Operation
 from calls.walking import Tally, walk
 from interop.readers import read_by_delta_rs
 
+pytestmark = pytest.mark.long
+
 SHARES = {"disk": 0.008, "s3": 0.01}
 
 

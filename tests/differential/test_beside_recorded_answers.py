@@ -29,8 +29,8 @@ pytestmark = [
 ]
 
 
-IN_EVERY_RUN = {"api", "changes", "conditions", "inserts", "writers"}
-"""Files of programs that took the place of tests in Python. `make test-long` plays the others."""
+IN_EVERY_RUN = {"api", "changes"}
+"""Files of programs of which `make test` plays each one; `make test-long` plays the others."""
 IN_PARTS = "sources"
 """Its programs are alike: a seventh of them is played in each turn. `ANABRANCH_SOURCES=all` is for all of them."""
 

@@ -24,7 +24,7 @@ from anabranch.exceptions import (
 from anabranch.storage.local.local_store import LocalStore
 from turns import turn
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 INSERT = "INSERT INTO {t} VALUES ({k} + 100, 0)"
 CHANGES = {

@@ -14,7 +14,7 @@ from interop.arrow_rows import explain, rows_of
 from interop.readers import READERS
 from interop.transaction_tables import COLUMNS, FED, KINDS, OPERATIONS, TransactionTable, after_changes, write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 CLAUSES = {
     "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, upper(s.v))": [(2, "b"), (3, "Y")],
@@ -64,9 +64,7 @@ def _merged(delta: SparkSession, target: str, source: str, clause: str) -> list[
     return sorted(tuple(row) for row in delta.sql(f"SELECT k, rtrim(v) FROM {target}").collect())
 
 
-@pytest.mark.parametrize(
-    ("every", "clauses"), [(4, 1), pytest.param(2, len(CLAUSES), marks=pytest.mark.long)], ids=["some", "many"]
-)
+@pytest.mark.parametrize(("every", "clauses"), [(4, 1), (2, len(CLAUSES))], ids=["some", "many"])
 def test_every_clause_from_every_source(
     delta: SparkSession, sources: list[str], path: str, every: int, clauses: int
 ) -> None:
@@ -80,7 +78,6 @@ def test_every_clause_from_every_source(
     assert wrong == {}
 
 
-@pytest.mark.long
 def test_every_target(delta: SparkSession, sources: list[str], tmp_path: Path) -> None:
     first, (clause, expected) = sources[0], next(iter(CLAUSES.items()))
     for kind, definition in TARGETS.items():

@@ -135,16 +135,16 @@ def test_merge_with_schema_evolution(delta: SparkSession, name: str) -> None:
     assert sorted(tuple(row) for row in delta.table(name).collect()) == [(1, "a"), (2, "b")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("layout", "properties"),
     [
         ("", "'delta.enableDeletionVectors' = 'true'"),
-        pytest.param(
+        (
             "",
             "'delta.enableDeletionVectors' = 'false', 'delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true'",
-            marks=pytest.mark.long,
         ),
-        pytest.param("PARTITIONED BY (n)", "'delta.enableRowTracking' = 'true'", marks=pytest.mark.long),
+        ("PARTITIONED BY (n)", "'delta.enableRowTracking' = 'true'"),
     ],
 )
 def test_conditions_on_metadata_of_rows(delta: SparkSession, path: str, layout: str, properties: str) -> None:

@@ -210,7 +210,8 @@ LOST_DAYS = [
 ]
 
 
-@pytest.mark.parametrize("mapping", ["none", pytest.param("name", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mapping", ["none", "name"])
 def test_days_that_the_old_calendar_lacks_are_found(zoned: SparkSession, tmp_path: Path, mapping: str) -> None:
     """Covers bug B112: filters of Parquet get java.sql.Date and Timestamp, which lack 1582-10-05 to 14; row groups with rows that
     match were skipped. Also in nested columns, IN, and statements that change rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Iterator
 from uuid import UUID
 
 import msgspec
@@ -17,6 +18,7 @@ from anabranch.errors.log import (
     VersionNotFoundError,
 )
 from anabranch.errors.protocol import UnsupportedFeatureError
+from anabranch.log.listing import CommitFile
 from anabranch.protocol.actions import (
     AddFile,
     DeletionVectorDescriptor,
@@ -35,16 +37,22 @@ from anabranch.protocol.log_paths import (
 )
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
 from log.log_in_memory import PROTOCOL, CountedUuids, LogInMemory, StillClock, add, metadata, remove, write_compaction
 
 
 class WatchedStore(MemoryStore):
-    """Remembers what was read."""
+    """Remembers what was read and listed."""
 
-    def __init__(self, clock: StillClock) -> None:
-        super().__init__(clock=clock)
+    def __init__(self, clock: StillClock, root: str = "memory:/table") -> None:
+        super().__init__(root, clock)
         self.reads: list[str] = []
+        self.listings: list[str] = []
+
+    def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
+        self.listings.append(start_after)
+        return super().list_from(directory, start_after)
 
     def read(self, path: str, *, size_max: int | None = None) -> bytes:
         self.reads.append(path)
@@ -78,6 +86,34 @@ def test_a_refresh_reads_only_what_is_new(log: LogInMemory) -> None:
     assert reads_of(log) == [commit_path(4)]
     assert sorted(second.files.table["path"].to_pylist()) == ["file-0", "file-2", "file-3"]
     assert sorted(first.files.table["path"].to_pylist()) == ["file-0", "file-1", "file-2"]
+
+
+def test_after_a_commit_the_log_of_a_local_disk_is_not_listed() -> None:
+    """It is listed where a commit between is not known, and where the version that was read is another by now."""
+    clock = StillClock()
+    store = WatchedStore(clock, root="/table")
+    log = LogInMemory(store=store, clock=clock)
+    log.commit(PROTOCOL, metadata())
+    log.commit(add("read"))
+    snapshots, unknowing, replaced = log.snapshots(), log.snapshots(), log.snapshots()
+    for cache in (snapshots, unknowing, replaced):
+        cache.latest()
+    theirs, ours = log.commit(add("theirs")), log.commit(add("ours"), remove("read"))
+    file = store.head(commit_path(theirs))
+    assert file is not None
+    before = [CommitFile(version=theirs, file=file)]
+    store.listings.clear()
+    after = snapshots.after_commit(ours, before=before)
+    assert store.listings == []
+    assert sorted(after.files.table["path"].to_pylist()) == ["ours", "theirs"]
+    assert snapshots.latest() is after
+    assert sorted(unknowing.after_commit(ours).files.table["path"].to_pylist()) == ["ours", "theirs"]
+    log.clock.time_ms += 10_000
+    log.next_version = 0
+    for number in range(ours + 1):
+        log.commit(*([PROTOCOL, metadata()] if number == 0 else [add(f"again-{number}")]))
+    again = replaced.after_commit(ours, before=before)
+    assert sorted(again.files.table["path"].to_pylist()) == ["again-1", "again-2", "again-3"]
 
 
 def test_versions_reached_forwards_read_only_the_commits_between(log: LogInMemory) -> None:

@@ -17,7 +17,7 @@ from session_kinds import table_ref
 from tables.races import beaten_to_the_commit
 from transactions.log_linter import lint
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture

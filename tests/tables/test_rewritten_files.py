@@ -11,19 +11,11 @@ from pyspark.sql import functions as F
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
-@pytest.mark.parametrize(
-    ("by", "feed"),
-    [
-        ((), "true"),
-        *(
-            pytest.param(by, feed, marks=pytest.mark.long)
-            for by, feed in [((), "false"), (("part",), "false"), (("part",), "true")]
-        ),
-    ],
-)
+@pytest.mark.parametrize("by", [(), ("part",)])
+@pytest.mark.parametrize("feed", ["false", "true"])
 def test_changed_rows_stay_with_their_file(delta: SparkSession, path: str, by: tuple[str, ...], feed: str) -> None:
     """Bug B41: UPDATE and MERGE write the rows that change and those that stay together. One file remains one."""
     frame = delta.range(0, 20, 1, 1).select("id", F.lit(0).cast("long").alias("n"), (F.col("id") % 2).alias("part"))

@@ -17,7 +17,8 @@ from tables.tracked_rows import Ids, append, last_commit, table_ref, tracked
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.parametrize("vectors", ["true", pytest.param("false", marks=pytest.mark.long)]),
+    pytest.mark.long,
+    pytest.mark.parametrize("vectors", ["true", "false"]),
 ]
 
 

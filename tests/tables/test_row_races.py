@@ -26,7 +26,7 @@ from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
 from tables.statements import delete, update
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def values(delta: SparkSession, path: str) -> dict[int, int]:

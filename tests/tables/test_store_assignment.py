@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.constraints import CastOverflowError, MalformedValueError
 from anabranch.tables import DeltaTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 VALUES = {
     "i INT": ["3000000000L", "1e20D", "'x'", "'12.7'", "double('NaN')", "DATE'2020-01-01'", "TIMESTAMP'2040-01-01'"],
@@ -67,9 +67,7 @@ def test_legacy_casts_are_those_of_spark(delta: SparkSession, name: str, ansi: N
     delta.sql(f"DROP TABLE {name}_p")
 
 
-@pytest.mark.parametrize(
-    ("policy", "wanted"), [("LEGACY", -1294967296), pytest.param("ANSI", None, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("policy", "wanted"), [("LEGACY", -1294967296), ("ANSI", None)])
 def test_every_way_of_writing_casts_alike(
     delta: SparkSession, name: str, ansi: None, policy: str, wanted: int | None
 ) -> None:

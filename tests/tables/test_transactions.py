@@ -417,12 +417,12 @@ def test_a_transaction_runs_the_jobs_of_its_statements(delta: SparkSession, path
     context: Any = delta.sparkContext
 
     def jobs_of(*statements: str) -> int:
-        context._jsc.sc().listenerBus().waitUntilEmpty()
-        before = context._jsc.sc().statusStore().jobsList(None).size()
+        # Not those that Spark lists: of many it forgets the oldest.
+        scheduler = context._jsc.sc().dagScheduler()
+        before = scheduler.numTotalJobs()
         for statement in statements:
             delta.sql(statement)
-        context._jsc.sc().listenerBus().waitUntilEmpty()
-        return int(context._jsc.sc().statusStore().jobsList(None).size()) - before
+        return int(scheduler.numTotalJobs()) - before
 
     table = made(delta, path)
     statements = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from types import MappingProxyType
 
 from anabranch.clock import Clock
@@ -27,7 +28,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.replay import TableState, load_newest, state_after
 from anabranch.snapshot.shared_snapshots import SharedSnapshots
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.storage.log_store import LogStore
+from anabranch.storage.log_store import LogStore, StoredFile, is_on_local_disk
 
 OLDER_VERSIONS_CACHED = 4
 """The number of versions that are cached for time travel, besides the newest."""
@@ -84,14 +85,17 @@ class SnapshotCache:
                 self._forget()
             return None
 
-    def after_commit(self, version: int) -> Snapshot:
+    def after_commit(self, version: int, *, before: Sequence[CommitFile] = ()) -> Snapshot:
         """The snapshot of a version that was just committed. Later commits wait until `latest` is called.
 
-        Raises the errors of `at_version`.
+        `before` has commits that the log is known to have before it. Raises the errors of `at_version`.
         """
         with self._lock:
             cached = self._newest
-            snapshot = self.latest() if cached is None else self._refreshed(cached, upto=version)
+            if cached is None:
+                snapshot: Snapshot | None = self.latest()
+            else:
+                snapshot = self._behind(cached, version, before) or self._refreshed(cached, upto=version)
             if snapshot is None or snapshot.version != version:
                 return self.at_version(version)
             return self._with_newest(snapshot)
@@ -164,6 +168,24 @@ class SnapshotCache:
             return None
         try:
             return self._advanced(cached, new)
+        except FileMissingError:
+            return None
+
+    def _behind(self, cached: Snapshot, version: int, before: Sequence[CommitFile]) -> Snapshot | None:
+        """The version that follows these commits and `cached`, without a listing; None where that is not certain.
+
+        A local disk lists all files of the log to find one. Other storages begin where they are told, and some of them
+        round times differently in a listing, by which later refreshes recognize the file.
+        """
+        commits = {commit.version: commit for commit in before}
+        between = [commits[number] for number in range(cached.version + 1, version) if number in commits]
+        if not is_on_local_disk(self._store) or cached.version + 1 + len(between) != version:
+            return None
+        own = self._commit_file(version)
+        if own is None or not self._is_current(cached):
+            return None
+        try:
+            return self._advanced(cached, (*between, CommitFile(version=version, file=own)))
         except FileMissingError:
             return None
 
@@ -285,8 +307,11 @@ class SnapshotCache:
 
     def _is_current(self, snapshot: Snapshot) -> bool:
         """Whether the log still has the commit from which the snapshot was read."""
-        file = self._store.head(commit_path(snapshot.version))
+        file = self._commit_file(snapshot.version)
         return file is not None and file == snapshot.segment.version_file
+
+    def _commit_file(self, version: int) -> StoredFile | None:
+        return self._store.head(commit_path(version))
 
     def _keep(self, snapshot: Snapshot) -> None:
         if self._newest is not None and snapshot.version == self._newest.version:

@@ -168,6 +168,7 @@ class DeltaLog:
         check_is_stored(committed.draft, committed.latest, context)
 
     def _committed(self, committed: Committed, *, is_shared: bool) -> CommittedVersion:
+        before = committed.latest.commit_files
         return CommittedVersion(
             version=committed.draft.version,
             timestamp_ms=committed.draft.timestamp_ms,
@@ -177,5 +178,5 @@ class DeltaLog:
             dropped_bins=committed.dropped,
             is_shared=is_shared,
             actions=committed.draft.actions,
-            load=self.snapshots.after_commit,
+            load=lambda version: self.snapshots.after_commit(version, before=before),
         )

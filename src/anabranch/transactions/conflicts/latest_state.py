@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from anabranch.cached_property import cached_property
 from anabranch.log.file_columns import adds_of_table, vector_ids
+from anabranch.log.listing import CommitFile
 from anabranch.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.live_files import LiveFiles
@@ -142,6 +143,12 @@ class LatestState:
     def version(self) -> int:
         """The newest version; -1 where the table does not exist yet."""
         return self.read_version + len(self.winners)
+
+    @property
+    def commit_files(self) -> list[CommitFile]:
+        """The files of the commits since `base`, as far as they are known."""
+        files = [(winner.version, winner.commit.file) for winner in self.winners]
+        return [CommitFile(version=version, file=file) for version, file in files if file is not None]
 
     @cached_property
     def properties(self) -> TableProperties:
