@@ -58,7 +58,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files with long tests start first, those with few of them before all, then those with many tests.
+    """With `--long-one-in`, leave out the long tests of other turns, and order the others so that they end soonest.
+
+    Files with long tests start first, those with few of them before all, then those with many tests.
 
     Else one process ends long after the other: the fewer long tests a file has, the longer they take. Programs, which the
     processes share by their own files, are the last of the long ones.
@@ -72,12 +74,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return 2, -tests[item.path]
 
     items.sort(key=place)
+    one_in = config.getoption("long_one_in")
     long_groups = sorted({group(item.nodeid) for item in items if item.get_closest_marker("long")})
-    of_this_turn = set(long_groups[turn() % config.getoption("long_one_in") :: config.getoption("long_one_in")])
-    left_out = [item for item in items if item.get_closest_marker("long") and group(item.nodeid) not in of_this_turn]
-    if left_out:
-        items[:] = [item for item in items if item not in set(left_out)]
-        config.hook.pytest_deselected(items=left_out)
+    of_other_turns = set(long_groups) - set(long_groups[turn() % one_in :: one_in])
+
+    def is_left_out(item: pytest.Item) -> bool:
+        return item.get_closest_marker("long") is not None and group(item.nodeid) in of_other_turns
+
+    config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
+    items[:] = [item for item in items if not is_left_out(item)]
 
 
 OF_ONE_PORT = (

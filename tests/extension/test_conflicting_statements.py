@@ -116,7 +116,6 @@ def copied(delta: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return copy
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("ours", "winner"), pairs_of_this_run())
 def test_statements_of_different_rows_never_conflict(
     copied: Callable[[Path], Table], made: dict[str, Path], ours: str, winner: str
@@ -131,9 +130,7 @@ def test_statements_of_different_rows_never_conflict(
     assert table.rows() == (count, total)
 
 
-@pytest.mark.parametrize(
-    "winner", ["MERGE", *(pytest.param(winner, marks=pytest.mark.long) for winner in ("UPDATE", "DELETE"))]
-)
+@pytest.mark.parametrize("winner", CHANGES)
 @pytest.mark.parametrize("ours", CHANGES)
 def test_changes_of_one_row_conflict(
     copied: Callable[[Path], Table], made: dict[str, Path], ours: str, winner: str
@@ -155,9 +152,7 @@ def test_a_blind_append_of_a_row_that_ours_looks_for(
     assert raised is (ConcurrentAppendException if level == "Serializable" else None)
 
 
-@pytest.mark.parametrize(
-    "ours", ["UPDATE", *(pytest.param(ours, marks=pytest.mark.long) for ours in CHANGES if ours != "UPDATE")]
-)
+@pytest.mark.parametrize("ours", CHANGES)
 def test_without_vectors_files_decide(copied: Callable[[Path], Table], made: dict[str, Path], ours: str) -> None:
     table = copied(made["false"])
     assert table.meets(EVERY[ours], EVERY["UPDATE"], keys=(1, 2)) in ROW_CONFLICTS

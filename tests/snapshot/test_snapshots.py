@@ -89,7 +89,7 @@ def test_a_refresh_reads_only_what_is_new(log: LogInMemory) -> None:
 
 
 def test_after_a_commit_the_log_of_a_local_disk_is_not_listed() -> None:
-    """It is listed where a commit between is not known, and where the version that was read is another by now."""
+    """Covers fault F50: it is listed where a commit between is not known, and where the table was made again meanwhile."""
     clock = StillClock()
     store = WatchedStore(clock, root="/table")
     log = LogInMemory(store=store, clock=clock)
