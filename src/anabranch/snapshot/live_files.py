@@ -391,8 +391,10 @@ class LiveFiles:
 
 
 def _merge_small(blocks: list[FileBlock]) -> list[FileBlock]:
-    """Merge the last two blocks while their sizes are similar, so that the number of blocks is logarithmic."""
+    """Merge the last blocks while their sizes are similar, so that the number of blocks is logarithmic."""
     blocks = [block for block in blocks if block.count]
-    while len(blocks) > 1 and blocks[-2].count <= 2 * blocks[-1].count:
-        blocks[-2:] = [FileBlock.joined(blocks[-2:])]
-    return blocks
+    first, count = len(blocks) - 1, blocks[-1].count if blocks else 0
+    while first > 0 and blocks[first - 1].count <= 2 * count:
+        first -= 1
+        count += blocks[first].count
+    return blocks if first >= len(blocks) - 1 else [*blocks[:first], FileBlock.joined(blocks[first:])]

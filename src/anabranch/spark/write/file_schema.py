@@ -91,7 +91,7 @@ def stored_fields(schema: StructType, partition_columns: Sequence[str], properti
 
 def stored_partitions(partition_columns: Sequence[str], properties: TableProperties) -> tuple[str, ...]:
     """The partition columns that are also in data files."""
-    return tuple(partition_columns) if stores_partition_columns(properties) else ()
+    return tuple(partition_columns) if partition_columns and stores_partition_columns(properties) else ()
 
 
 def with_partition_values(frame: DataFrame, schema: StructType, partition_columns: Sequence[str]) -> DataFrame:
