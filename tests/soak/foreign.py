@@ -19,7 +19,7 @@ def problems_of_foreign_readers(judge: TableJudge) -> list[str]:
     problems = []
     for name, read in READERS.items():
         try:
-            found = Counter(map(row_of, read(str(judge.path)).to_pylist()))
+            rows = Counter(map(row_of, read(str(judge.path)).to_pylist()))
         except Exception as error:
             if judge.kind.startswith("described") and UNSUPPORTED in str(error).lower():
                 judge.counts[f"no feature of {name}"] += 1
@@ -27,8 +27,8 @@ def problems_of_foreign_readers(judge: TableJudge) -> list[str]:
             problems.append(f"{judge.kind}: {name} cannot read it: {error}")
             continue
         unseen = _columns_unseen(name, judge.last)
-        if _without(found, unseen) != _without(judge.last.rows, unseen):
-            problems.append(f"{judge.kind}: {name} sees {found.total()} rows, there are {judge.last.rows.total()}")
+        if _without(rows, unseen) != _without(judge.last.rows, unseen):
+            problems.append(f"{judge.kind}: {name} sees {rows.total()} rows, there are {judge.last.rows.total()}")
         else:
             judge.counts[f"read by {name}"] += 1
     return problems

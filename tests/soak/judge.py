@@ -31,7 +31,7 @@ class Begun:
 
     name: str
     statement: Statement
-    head: int
+    newest: int
     """The newest version before it began."""
     ended: dict[str, Any] | None = None
     """None while it runs, and for good where its writer was killed."""
@@ -64,16 +64,17 @@ class TableJudge:
         self.begun[name].ended = ended
         return self.begun[name].statement
 
-    def follow(self, head: int) -> list[str]:
-        """Judge what is new in the log, up to the version `head`."""
+    def follow(self, newest: int) -> list[str]:
+        """Judge what is new in the log, up to the version `newest`."""
         problems = []
-        while self.versions.next <= head and (version := self.versions.new()) is not None:
+        while self.versions.next <= newest and (version := self.versions.new()) is not None:
             before = self.states[-1] if self.states else State()
-            found = self._judge(version, before)
-            found += problems_of_description(version)
+            of_version = self._judge(version, before)
+            of_version += problems_of_description(version)
             self.last = version
             problems += [
-                f"{self.kind} version {version.version} ({version.info.get('operation')}): {it}" for it in found
+                f"{self.kind} version {version.version} ({version.info.get('operation')}): {problem}"
+                for problem in of_version
             ]
         return problems
 
@@ -87,80 +88,79 @@ class TableJudge:
             self.states.append(before)
             return [f"no writer began {version.statement}"]
         begun.versions.append(version.version)
-        told = begun.statement
-        if told["kind"] in KEEPING or version.info.get("operation") in MAINTENANCE:
-            return self._compare(version, told, before, [before])
-        problems = self._compare(version, told, before, self._expected(told, version, before))
+        statement = begun.statement
+        if statement["kind"] in KEEPING or version.info.get("operation") in MAINTENANCE:
+            return self._compare(version, statement, before, [before])
+        problems = self._compare(version, statement, before, self._expected(statement, version, before))
         landed = [at for at in begun.versions if self.infos[at].get("operation") not in MAINTENANCE]
         if len(landed) > 1:
             problems.append(f"{begun.name} landed more than once: {landed}")
-        if told["kind"].startswith("insert") and version.info.get("isBlindAppend"):
-            self.appended.update({row["id"]: version.version for row in told["rows"]})
+        if statement["kind"].startswith("insert") and version.info.get("isBlindAppend"):
+            self.appended.update({row["id"]: version.version for row in statement["rows"]})
         return problems
 
-    def _expected(self, told: Statement, version: Version, before: State) -> list[State]:
+    def _expected(self, statement: Statement, version: Version, before: State) -> list[State]:
         """The states that may follow."""
-        found = [self._after(told, before)]
-        if level_of(self.kind) == "WriteSerializable" and told["kind"] in REORDERED:
+        possible = [self._after(statement, before)]
+        if level_of(self.kind) == "WriteSerializable" and statement["kind"] in REORDERED:
             read = version.info.get("readVersion", version.version - 1)
             unseen = {key: row for key, row in before.rows.items() if self.appended.get(key, -1) > read}
             seen = {key: row for key, row in before.rows.items() if key not in unseen}
-            early = self._after(told, dataclasses.replace(before, rows=seen))
+            early = self._after(statement, dataclasses.replace(before, rows=seen))
             if early is not None:
-                found.append(dataclasses.replace(early, rows={**early.rows, **unseen}))
-        return [state for state in found if state is not None]
+                possible.append(dataclasses.replace(early, rows={**early.rows, **unseen}))
+        return [state for state in possible if state is not None]
 
-    def _after(self, told: Statement, before: State) -> State | None:
-        if told["kind"] == "restore":
-            at = told["version"]
+    def _after(self, statement: Statement, before: State) -> State | None:
+        if statement["kind"] == "restore":
+            at = statement["version"]
             return self.states[at] if at < len(self.states) else None
         try:
-            return EFFECTS[told["kind"]](before, told)
+            return EFFECTS[statement["kind"]](before, statement)
         except Inapplicable:
             return None
 
-    def _compare(self, version: Version, told: Statement, before: State, expected: list[State]) -> list[str]:
-        self.counts[told["kind"]] += 1
-        found = version.rows
-        fitting = [state for state in expected if state.columns == version.columns and _rows(state) == found]
+    def _compare(self, version: Version, statement: Statement, before: State, expected: list[State]) -> list[str]:
+        self.counts[statement["kind"]] += 1
+        fitting = [state for state in expected if state.columns == version.columns and _rows(state) == version.rows]
         if fitting:
             self.states.append(fitting[0])
             return [*_problems_of_rules(version, fitting[0]), *_problems_of_changes(version, before, fitting[0])]
-        rows = {dict(row)["id"]: dict(row) for row in found}
+        rows = {dict(row)["id"]: dict(row) for row in version.rows}
         rules = expected[0].rules if expected else before.rules
         self.states.append(State(columns=version.columns, rows=rows, rules=rules))  # type: ignore[arg-type]
         if not expected:
-            return [f"{told} does not fit the version before it: {before.columns}, {before.rules}"]
-        return [f"{told} should have led to {_difference(expected[0], version)}"]
+            return [f"{statement} does not fit the version before it: {before.columns}, {before.rules}"]
+        return [f"{statement} should have led to {_difference(expected[0], version)}"]
 
-    def put_until_known(self, *, final: bool) -> list[str]:
+    def judge_ended(self, *, final: bool) -> list[str]:
         """Judge the statements that have ended, as soon as the log has been followed to where they did."""
         problems = []
         for begun in list(self.unjudged.values()):
-            if begun.ended is not None and (final or begun.ended["head"] < len(self.states)):
+            if begun.ended is not None and (final or begun.ended["newest"] < len(self.states)):
                 del self.unjudged[begun.name]
                 problems += [f"{self.kind}, {begun.name}: {it}" for it in self._judge_answer(begun, begun.ended)]
         return problems
 
     def _judge_answer(self, begun: Begun, ended: dict[str, Any]) -> list[str]:
-        told, error = begun.statement, ended.get("error")
-        outside = [version for version in begun.versions if not begun.head < version <= ended["head"]]
-        problems = [f"landed as {outside}, though it ran from {begun.head} to {ended['head']}"] if outside else []
+        statement, error = begun.statement, ended.get("error")
+        outside = [version for version in begun.versions if not begun.newest < version <= ended["newest"]]
+        problems = [f"landed as {outside}, though it ran from {begun.newest} to {ended['newest']}"] if outside else []
         if error is not None:
-            refusal = f"{told['kind']}: {error.get('condition') or error['type']}"
+            refusal = f"{statement['kind']}: {error.get('condition') or error['type']}"
             self.refused[refusal] += 1
             self.example.setdefault(refusal, error["message"])
-            if begun.versions and told["kind"] not in KEEPING:
+            if begun.versions and statement["kind"] not in KEEPING:
                 problems.append(f"was refused, and landed as {begun.versions}: {error}")
-            seen = self.states[max(0, begun.head) : ended["head"] + 1]
-            fits = all(self._after(told, state) is not None for state in seen)
-            winners = self.infos[begun.head + 1 : ended["head"] + 1]
-            found = problem_of_refusal(told, error, winners, seen=seen, fits_always=fits)
-            return [*problems, *([f"{told}: {found}: {error}"] if found else [])]
-        if told["kind"] == "read":
+            seen = self.states[max(0, begun.newest) : ended["newest"] + 1]
+            fits = all(self._after(statement, state) is not None for state in seen)
+            winners = self.infos[begun.newest + 1 : ended["newest"] + 1]
+            problem = problem_of_refusal(statement, error, winners, seen=seen, fits_always=fits)
+            return [*problems, *([f"{statement}: {problem}: {error}"] if problem else [])]
+        if statement["kind"] == "read":
             return [*problems, *self._judge_reading(begun, ended)]
         if not begun.versions and not self._was_needless(begun, ended):
-            problems.append(f"was acknowledged, and is not in the log: {told}")
+            problems.append(f"was acknowledged, and is not in the log: {statement}")
         return problems
 
     def _was_needless(self, begun: Begun, ended: dict[str, Any]) -> bool:
@@ -168,17 +168,17 @@ class TableJudge:
         if begun.statement["kind"] in KEEPING:
             return True
         if begun.statement["kind"] == "create":
-            return ended["head"] >= 0
-        states = self.states[max(0, begun.head) : ended["head"] + 1]
+            return ended["newest"] >= 0
+        states = self.states[max(0, begun.newest) : ended["newest"] + 1]
         return any(self._after(begun.statement, state) == state for state in states)
 
     def _judge_reading(self, begun: Begun, ended: dict[str, Any]) -> list[str]:
         at = begun.statement["version"]
-        possible = range(max(0, begun.head), ended["head"] + 1) if at is None else [at]
+        possible = range(max(0, begun.newest), ended["newest"] + 1) if at is None else [at]
         columns = tuple(ended["columns"])
-        found = Counter(row_of(dict(zip(columns, row, strict=True))) for row in ended["rows"])
+        rows = Counter(row_of(dict(zip(columns, row, strict=True))) for row in ended["rows"])
         self.counts["read"] += 1
-        if any(self.states[it].columns == columns and _rows(self.states[it]) == found for it in possible):
+        if any(self.states[it].columns == columns and _rows(self.states[it]) == rows for it in possible):
             return []
         return [f"read {columns}, {len(ended['rows'])} rows, which are those of no version of {list(possible)}"]
 
@@ -199,8 +199,10 @@ def _difference(expected: State, version: Version) -> str:
 def _problems_of_rules(version: Version, state: State) -> list[str]:
     """The constraints of the log are those of the model, and hold."""
     prefix = "delta.constraints."
-    said = {name.removeprefix(prefix) for name in version.configuration if name.startswith(prefix)}
-    problems = [] if said == set(state.rules) else [f"constraints are {said}, and should be {set(state.rules)}"]
+    constraints = {name.removeprefix(prefix) for name in version.configuration if name.startswith(prefix)}
+    problems = (
+        [] if constraints == set(state.rules) else [f"constraints are {constraints}, and should be {set(state.rules)}"]
+    )
     for name, (column, least) in state.rules.items():
         broken = [row for row in state.rows.values() if _is_below(row, column, least)]
         problems += [f"{len(broken)} rows violate {name}: {broken[:3]}"] if broken else []
@@ -219,5 +221,5 @@ def _problems_of_changes(version: Version, before: State, after: State) -> list[
     expected = _rows(after)
     expected.subtract(_rows(before))
     wanted = {row: count for row, count in expected.items() if count}
-    found = {row: count for row, count in version.changes.items() if count}
-    return [] if wanted == found else [f"the change feed says {found}, and the rows {wanted}"]
+    recorded = {row: count for row, count in version.changes.items() if count}
+    return [] if wanted == recorded else [f"the change feed says {recorded}, and the rows {wanted}"]

@@ -41,12 +41,12 @@ class State:
                     raise Inapplicable(f"{row} violates {name}: {column} >= {least}")
         return dataclasses.replace(self, rows=rows)
 
-    def fitted(self, given: list[Row]) -> dict[int, Row]:
+    def fitted(self, new_rows: list[Row]) -> dict[int, Row]:
         """New rows, NULL where they say nothing."""
-        for row in given:
+        for row in new_rows:
             self.has(*row)
-        fitted = {row["id"]: {column: row.get(column) for column in self.columns} for row in given}
-        assert len(fitted) == len(given)
+        fitted = {row["id"]: {column: row.get(column) for column in self.columns} for row in new_rows}
+        assert len(fitted) == len(new_rows)
         return fitted  # type: ignore[return-value]
 
 
@@ -70,78 +70,81 @@ def changed(row: Row, assignments: Mapping[str, list[Any]]) -> Row:
     return {**row, **values}
 
 
-def _insert(state: State, told: Statement) -> State:
-    new = state.fitted(told["rows"])
+def _insert(state: State, statement: Statement) -> State:
+    new = state.fitted(statement["rows"])
     if new.keys() & state.rows.keys():
         raise Inapplicable("a new row is there already")
     return state.with_rows({**state.rows, **new})
 
 
-def _insert_merging(state: State, told: Statement) -> State:
-    columns = (*state.columns, *(column for column in told["rows"][0] if column not in state.columns))
+def _insert_merging(state: State, statement: Statement) -> State:
+    columns = (*state.columns, *(column for column in statement["rows"][0] if column not in state.columns))
     rows = {key: {column: row.get(column) for column in columns} for key, row in state.rows.items()}
-    return _insert(dataclasses.replace(state, columns=columns, rows=rows), told)
+    return _insert(dataclasses.replace(state, columns=columns, rows=rows), statement)
 
 
-def _insert_select(state: State, told: Statement) -> State:
-    state.has(told["where"][0])
-    found = sorted(key for key, row in state.rows.items() if satisfies(row, told["where"]))[: told["limit"]]
-    copies = [{"id": told["base"] + place, "n": state.rows[key]["n"]} for place, key in enumerate(found)]
+def _insert_select(state: State, statement: Statement) -> State:
+    state.has(statement["where"][0])
+    chosen = sorted(key for key, row in state.rows.items() if satisfies(row, statement["where"]))[: statement["limit"]]
+    copies = [{"id": statement["base"] + number, "n": state.rows[key]["n"]} for number, key in enumerate(chosen)]
     return _insert(state, {"rows": copies})
 
 
-def _update(state: State, told: Statement) -> State:
-    state.has(told["where"][0], *told["set"], *(source for source, _ in told["set"].values()))
-    rows = {key: changed(row, told["set"]) if satisfies(row, told["where"]) else row for key, row in state.rows.items()}
+def _update(state: State, statement: Statement) -> State:
+    state.has(statement["where"][0], *statement["set"], *(source for source, _ in statement["set"].values()))
+    rows = {
+        key: changed(row, statement["set"]) if satisfies(row, statement["where"]) else row
+        for key, row in state.rows.items()
+    }
     return state.with_rows(rows)
 
 
-def _delete(state: State, told: Statement) -> State:
-    state.has(*(told["where"] or [])[:1])
-    return state.with_rows({key: row for key, row in state.rows.items() if not satisfies(row, told["where"])})
+def _delete(state: State, statement: Statement) -> State:
+    state.has(*(statement["where"] or [])[:1])
+    return state.with_rows({key: row for key, row in state.rows.items() if not satisfies(row, statement["where"])})
 
 
-def _merge(state: State, told: Statement) -> State:
+def _merge(state: State, statement: Statement) -> State:
     rows = dict(state.rows)
-    for source in told["rows"]:
+    for source in statement["rows"]:
         key, row = source["id"], rows.get(source["id"])
         if row is None:
             rows.update(state.fitted([source]))
-        elif told["deletes"] and row["n"] is not None and row["n"] % 3 == 0:
+        elif statement["deletes"] and row["n"] is not None and row["n"] % 3 == 0:
             del rows[key]
         else:
             rows[key] = {**row, "n": None if row["n"] is None else row["n"] + source["n"]}
     return state.with_rows(rows)
 
 
-def _replace_where(state: State, told: Statement) -> State:
-    return _insert(_delete(state, told), told)
+def _replace_where(state: State, statement: Statement) -> State:
+    return _insert(_delete(state, statement), statement)
 
 
-def _overwrite(state: State, told: Statement) -> State:
-    return state.with_rows(state.fitted(told["rows"]))
+def _overwrite(state: State, statement: Statement) -> State:
+    return state.with_rows(state.fitted(statement["rows"]))
 
 
-def _overwrite_schema(state: State, told: Statement) -> State:
-    columns = tuple(told["rows"][0])
+def _overwrite_schema(state: State, statement: Statement) -> State:
+    columns = tuple(statement["rows"][0])
     if gone := {column for column, _ in state.rules.values()} - set(columns):
         raise Inapplicable(f"constraints need {gone}")
-    return _overwrite(dataclasses.replace(state, columns=columns, rows={}), told)
+    return _overwrite(dataclasses.replace(state, columns=columns, rows={}), statement)
 
 
-def _replace_table(state: State, told: Statement) -> State:
-    new = State(columns=tuple(told["columns"]))
-    return new.with_rows(new.fitted(told["rows"]))
+def _replace_table(state: State, statement: Statement) -> State:
+    new = State(columns=tuple(statement["columns"]))
+    return new.with_rows(new.fitted(statement["rows"]))
 
 
-def _create(state: State, told: Statement) -> State:
+def _create(state: State, statement: Statement) -> State:
     if state.columns:
         raise Inapplicable("the table is there")
-    return _replace_table(state, told)
+    return _replace_table(state, statement)
 
 
-def _add_column(state: State, told: Statement) -> State:
-    column = told["column"]
+def _add_column(state: State, statement: Statement) -> State:
+    column = statement["column"]
     if column in state.columns:
         raise Inapplicable(f"{column} is there")
     rows = {key: {**row, column: None} for key, row in state.rows.items()}
@@ -154,15 +157,15 @@ def _free(state: State, column: str) -> None:
         raise Inapplicable(f"a constraint needs {column}")
 
 
-def _drop_column(state: State, told: Statement) -> State:
-    column = told["column"]
+def _drop_column(state: State, statement: Statement) -> State:
+    column = statement["column"]
     _free(state, column)
     rows = {key: {name: row[name] for name in row if name != column} for key, row in state.rows.items()}
     return dataclasses.replace(state, columns=tuple(name for name in state.columns if name != column), rows=rows)
 
 
-def _rename_column(state: State, told: Statement) -> State:
-    old, new = told["column"], told["to"]
+def _rename_column(state: State, statement: Statement) -> State:
+    old, new = statement["column"], statement["to"]
     _free(state, old)
     if new in state.columns:
         raise Inapplicable(f"{new} is there")
@@ -171,20 +174,22 @@ def _rename_column(state: State, told: Statement) -> State:
     return dataclasses.replace(state, columns=tuple(name.values()), rows=rows)
 
 
-def _add_constraint(state: State, told: Statement) -> State:
-    state.has(told["column"])
-    if told["name"] in state.rules:
-        raise Inapplicable(f"there is a constraint {told['name']}")
-    rules = {**state.rules, told["name"]: (told["column"], told["least"])}
+def _add_constraint(state: State, statement: Statement) -> State:
+    state.has(statement["column"])
+    if statement["name"] in state.rules:
+        raise Inapplicable(f"there is a constraint {statement['name']}")
+    rules = {**state.rules, statement["name"]: (statement["column"], statement["least"])}
     return dataclasses.replace(state, rules=rules).with_rows(state.rows)
 
 
-def _drop_constraint(state: State, told: Statement) -> State:
-    return dataclasses.replace(state, rules={name: rule for name, rule in state.rules.items() if name != told["name"]})
+def _drop_constraint(state: State, statement: Statement) -> State:
+    return dataclasses.replace(
+        state, rules={name: rule for name, rule in state.rules.items() if name != statement["name"]}
+    )
 
 
-def _nothing(state: State, told: Statement) -> State:
-    state.has(*told.get("columns", []))
+def _nothing(state: State, statement: Statement) -> State:
+    state.has(*statement.get("columns", []))
     return state
 
 

@@ -79,7 +79,7 @@ FEATURES_ASK = {
 
 
 def problem_of_refusal(
-    told: Statement, error: dict[str, Any], winners: list[dict[str, Any]], *, seen: list[State], fits_always: bool
+    statement: Statement, error: dict[str, Any], winners: list[dict[str, Any]], *, seen: list[State], fits_always: bool
 ) -> str | None:
     """None where the error is one that the statement may meet.
 
@@ -93,11 +93,11 @@ def problem_of_refusal(
         return _problem_of_conflict(error, winners)
     if condition in CHANGED_MEANWHILE:
         return None if len({state.columns for state in seen}) > 1 else "the columns were the same all the time"
-    if told["kind"] == "drop_column" and any(layout in str(error.get("message")) for layout in LAYOUT):
+    if statement["kind"] == "drop_column" and any(layout in str(error.get("message")) for layout in LAYOUT):
         return None
-    if condition in FITS_NOT.get(told["kind"], frozenset()):
+    if condition in FITS_NOT.get(statement["kind"], frozenset()):
         return "it fits every version there was" if fits_always else None
-    if condition in FEATURES_ASK.get(told["kind"], frozenset()):
+    if condition in FEATURES_ASK.get(statement["kind"], frozenset()):
         return None
     return "an error that it should not meet"
 

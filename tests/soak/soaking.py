@@ -25,7 +25,7 @@ from typing import Any
 from soak.foreign import problems_of_foreign_readers
 from soak.judge import Begun, TableJudge
 from soak.statements import KINDS
-from soak.writer import head_of
+from soak.writer import newest_version
 
 WRITER = Path(__file__).with_name("writer.py")
 STUCK_SECONDS = 240
@@ -67,11 +67,11 @@ class Soak:
         name = f"w{self.started}"
         seed = self.chance.randrange(2**31)
         errors = self.folder / "errors" / f"{name}.log"
-        with errors.open("wb") as said:
+        with errors.open("wb") as output:
             popen = subprocess.Popen(
                 [sys.executable, str(WRITER), str(self.folder), name, str(self.started), str(seed)],
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 start_new_session=True,
             )
@@ -93,7 +93,7 @@ class Soak:
                 linted = time.monotonic()
                 end = linted + seconds
             if linted is not None and time.monotonic() > linted + LINT_SECONDS:
-                self.found(problem for judge in self.judges.values() for problem in judge.lint())
+                self.report(problem for judge in self.judges.values() for problem in judge.lint())
                 print(self.summary(), flush=True)
                 linted = time.monotonic()
             self.writers = [self._tended(process) for process in self.writers]
@@ -101,11 +101,11 @@ class Soak:
         self._wait()
         self.look(final=True)
         for judge in self.judges.values():
-            self.found(judge.lint())
-            self.found(problems_of_foreign_readers(judge))
+            self.report(judge.lint())
+            self.report(problems_of_foreign_readers(judge))
         return self.problems
 
-    def found(self, problems: Any) -> None:
+    def report(self, problems: Any) -> None:
         for problem in problems:
             if problem not in self.problems:
                 self.problems.append(problem)
@@ -113,21 +113,21 @@ class Soak:
 
     def look(self, *, final: bool = False) -> None:
         """Hear the writers, follow the logs, judge."""
-        # Heads first, then journals: whatever has landed was begun in a journal before.
-        heads = {name: head_of(judge.path) for name, judge in self.judges.items()}
+        # Versions first, then journals: whatever has landed was begun in a journal before.
+        newest = {name: newest_version(judge.path) for name, judge in self.judges.items()}
         for process in self.writers:
             self._hear(process)
         for name, judge in self.judges.items():
-            self.found(judge.follow(heads[name]))
-            self.found(judge.put_until_known(final=final))
+            self.report(judge.follow(newest[name]))
+            self.report(judge.judge_ended(final=final))
 
     def _hear(self, process: Process) -> None:
         if not process.journal.exists():
             return
         with process.journal.open("rb") as journal:
             journal.seek(process.position)
-            said = journal.read()
-        whole = said[: said.rfind(b"\n") + 1]
+            unread = journal.read()
+        whole = unread[: unread.rfind(b"\n") + 1]
         process.position += len(whole)
         for line in whole.splitlines():
             process.heard = time.monotonic()
@@ -140,23 +140,23 @@ class Soak:
         if "begins" in facts:
             name = facts["begins"]
             judge = self.of_statement[name] = self.judges[facts["table"]]
-            judge.begin(Begun(name=name, statement=facts["statement"], head=facts["head"]))
+            judge.begin(Begun(name=name, statement=facts["statement"], newest=facts["newest"]))
             return
         judge = self.of_statement[facts["ends"]]
-        told = judge.end(facts["ends"], facts)["kind"]
-        self.ended += told != "create"
-        self.slowest = max(self.slowest, (facts["seconds"], f"{told} {facts['ends']}"))
+        kind = judge.end(facts["ends"], facts)["kind"]
+        self.ended += kind != "create"
+        self.slowest = max(self.slowest, (facts["seconds"], f"{kind} {facts['ends']}"))
 
     def _tended(self, process: Process) -> Process:
         """The process, or the one that takes its place."""
         now = time.monotonic()
         if process.popen.poll() is not None:
-            self.found([f"{process.name} ended by itself: {process.errors.read_text(errors='replace')[-3000:]}"])
+            self.report([f"{process.name} ended by itself: {process.errors.read_text(errors='replace')[-3000:]}"])
             kill(process.popen)
         elif now > process.heard + STUCK_SECONDS:
             process.popen.send_signal(signal.SIGUSR1)
             time.sleep(1)
-            self.found([f"{process.name} is stuck: {process.errors.read_text(errors='replace')[-3000:]}"])
+            self.report([f"{process.name} is stuck: {process.errors.read_text(errors='replace')[-3000:]}"])
             kill(process.popen)
         elif process.at_work_since is not None and now > process.at_work_since + process.life_seconds:
             kill(process.popen)
@@ -172,9 +172,9 @@ class Soak:
             try:
                 process.popen.wait(STUCK_SECONDS)
             except subprocess.TimeoutExpired:
-                self.found([f"{process.name} does not end"])
+                self.report([f"{process.name} does not end"])
             if process.popen.poll() != 0:
-                self.found([f"{process.name} failed: {process.errors.read_text(errors='replace')[-3000:]}"])
+                self.report([f"{process.name} failed: {process.errors.read_text(errors='replace')[-3000:]}"])
             kill(process.popen)
 
     def summary(self) -> str:

@@ -108,8 +108,10 @@ def level_of(kind: str) -> str:
 class Author:
     """Makes statements for one table as one writer sees it."""
 
-    def __init__(self, chance: random.Random, kind: Kind, columns: list[str], rows: int, head: int, base: int) -> None:
-        self.chance, self.kind, self.rows, self.head, self.base = chance, kind, rows, head, base
+    def __init__(
+        self, chance: random.Random, kind: Kind, columns: list[str], rows: int, newest: int, base: int
+    ) -> None:
+        self.chance, self.kind, self.rows, self.newest, self.base = chance, kind, rows, newest, base
         self.columns = columns
         self.extra = [column for column in columns if column in EXTRA]
 
@@ -124,15 +126,15 @@ class Author:
     def new_rows(self, count: int, columns: list[str]) -> list[Row]:
         """Rows with ids that no other statement uses."""
         rows = []
-        for place in range(count):
+        for number in range(count):
             others = {column: self.value() for column in columns if column != "id"}
-            rows.append({"id": self.base + place} | others)
+            rows.append({"id": self.base + number} | others)
         return rows
 
     def value(self) -> int:
         return self.chance.randrange(-50, 1000)
 
-    def given_columns(self) -> list[str]:
+    def some_columns(self) -> list[str]:
         return ["id", "n", *(column for column in self.extra if self.chance.random() < 0.7)]
 
     def where(self) -> list[Any]:
@@ -148,10 +150,10 @@ class Author:
         return self.chance.choice([column for column in EXTRA if column not in self.extra] or EXTRA)
 
     def _insert(self) -> Statement:
-        return {"rows": self.new_rows(self.chance.randrange(1, 12), self.given_columns())}
+        return {"rows": self.new_rows(self.chance.randrange(1, 12), self.some_columns())}
 
     def _insert_merging(self) -> Statement:
-        return {"rows": self.new_rows(3, list(dict.fromkeys([*self.given_columns(), self.chance.choice(EXTRA)])))}
+        return {"rows": self.new_rows(3, list(dict.fromkeys([*self.some_columns(), self.chance.choice(EXTRA)])))}
 
     def _insert_select(self) -> Statement:
         return {"where": self.where(), "limit": 5, "base": self.base}
@@ -237,10 +239,10 @@ class Author:
         return {"lite": self.chance.random() < 0.2}
 
     def _restore(self) -> Statement:
-        return {"version": max(0, self.head - self.chance.choice([1, 2, 5, 20]))}
+        return {"version": max(0, self.newest - self.chance.choice([1, 2, 5, 20]))}
 
     def _read(self) -> Statement:
-        return {"version": None if self.chance.random() < 0.6 else max(0, self.head - self.chance.randrange(5))}
+        return {"version": None if self.chance.random() < 0.6 else max(0, self.newest - self.chance.randrange(5))}
 
 
 def condition(where: list[Any] | None) -> str:
@@ -253,8 +255,8 @@ def condition(where: list[Any] | None) -> str:
 
 
 def values(rows: list[Row]) -> str:
-    said = [f"({', '.join(f'CAST({_literal(value)} AS BIGINT)' for value in row.values())})" for row in rows]
-    return f"VALUES {', '.join(said)}"
+    rows_in_sql = [f"({', '.join(f'CAST({_literal(value)} AS BIGINT)' for value in row.values())})" for row in rows]
+    return f"VALUES {', '.join(rows_in_sql)}"
 
 
 def _literal(value: int | None) -> str:
@@ -265,92 +267,99 @@ def _properties(of: dict[str, str]) -> str:
     return ", ".join(f"'{name}' = '{value}'" for name, value in of.items())
 
 
-def in_sql(told: Statement, table: str) -> str | None:
+def in_sql(statement: Statement, table: str) -> str | None:
     """None for what only a writer of frames says."""
-    maker: Callable[[Statement, str], str] | None = _SQL.get(told["kind"])
-    return maker(told, table) if maker else None
+    maker: Callable[[Statement, str], str] | None = _SQL.get(statement["kind"])
+    return maker(statement, table) if maker else None
 
 
-def _insert_sql(told: Statement, table: str) -> str:
-    return f"INSERT INTO {table} ({', '.join(told['rows'][0])}) {values(told['rows'])}"
+def _insert_sql(statement: Statement, table: str) -> str:
+    return f"INSERT INTO {table} ({', '.join(statement['rows'][0])}) {values(statement['rows'])}"
 
 
-def _merge_sql(told: Statement, table: str) -> str:
-    deletes = "WHEN MATCHED AND pmod(t.n, 3) = 0 THEN DELETE " if told["deletes"] else ""
+def _merge_sql(statement: Statement, table: str) -> str:
+    deletes = "WHEN MATCHED AND pmod(t.n, 3) = 0 THEN DELETE " if statement["deletes"] else ""
     return (
-        f"MERGE INTO {table} t USING ({values(told['rows'])} AS v(id, n)) s ON t.id = s.id {deletes}"
+        f"MERGE INTO {table} t USING ({values(statement['rows'])} AS v(id, n)) s ON t.id = s.id {deletes}"
         "WHEN MATCHED THEN UPDATE SET n = t.n + s.n WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, s.n)"
     )
 
 
-def _replace_table_sql(told: Statement, table: str) -> str:
-    begins = "CREATE TABLE IF NOT EXISTS" if told["kind"] == "create" else "CREATE OR REPLACE TABLE"
-    layout = f" {told['layout']} ({', '.join(told['by'])})" if told.get("layout") else ""
-    described = f"USING delta{layout} TBLPROPERTIES ({_properties(told['properties'])})"
-    if told["rows"]:
-        return (
-            f"{begins} {table} {described} AS SELECT * FROM ({values(told['rows'])} AS v({', '.join(told['columns'])}))"
-        )
-    columns = ", ".join(f"{column} BIGINT" for column in told["columns"])
+def _replace_table_sql(statement: Statement, table: str) -> str:
+    begins = "CREATE TABLE IF NOT EXISTS" if statement["kind"] == "create" else "CREATE OR REPLACE TABLE"
+    layout = f" {statement['layout']} ({', '.join(statement['by'])})" if statement.get("layout") else ""
+    described = f"USING delta{layout} TBLPROPERTIES ({_properties(statement['properties'])})"
+    if statement["rows"]:
+        return f"{begins} {table} {described} AS SELECT * FROM ({values(statement['rows'])} AS v({', '.join(statement['columns'])}))"
+    columns = ", ".join(f"{column} BIGINT" for column in statement["columns"])
     return f"{begins} {table} ({columns}) {described}"
 
 
-def _optimize_sql(told: Statement, table: str) -> str:
-    return f"OPTIMIZE {table}" + (f" ZORDER BY ({', '.join(told['zorder'])})" if told["zorder"] else "")
+def _optimize_sql(statement: Statement, table: str) -> str:
+    return f"OPTIMIZE {table}" + (f" ZORDER BY ({', '.join(statement['zorder'])})" if statement["zorder"] else "")
 
 
-def _drop_feature_sql(told: Statement, table: str) -> str:
-    return f"ALTER TABLE {table} DROP FEATURE {told['feature']}" + (" TRUNCATE HISTORY" if told["truncates"] else "")
+def _drop_feature_sql(statement: Statement, table: str) -> str:
+    return f"ALTER TABLE {table} DROP FEATURE {statement['feature']}" + (
+        " TRUNCATE HISTORY" if statement["truncates"] else ""
+    )
 
 
 _SQL: dict[str, Callable[[Statement, str], str]] = {
     "insert": _insert_sql,
-    "insert_select": lambda told, table: (
-        f"INSERT INTO {table} (id, n) SELECT {told['base']} + row_number() OVER (ORDER BY id) - 1, n FROM "
-        f"(SELECT id, n FROM {table} WHERE {condition(told['where'])} ORDER BY id LIMIT {told['limit']})"
+    "insert_select": lambda statement, table: (
+        f"INSERT INTO {table} (id, n) SELECT {statement['base']} + row_number() OVER (ORDER BY id) - 1, n FROM "
+        f"(SELECT id, n FROM {table} WHERE {condition(statement['where'])} ORDER BY id LIMIT {statement['limit']})"
     ),
-    "update": lambda told, table: (
+    "update": lambda statement, table: (
         f"UPDATE {table} SET "
-        + ", ".join(f"{column} = {source} + ({amount})" for column, (source, amount) in told["set"].items())
-        + f" WHERE {condition(told['where'])}"
+        + ", ".join(f"{column} = {source} + ({amount})" for column, (source, amount) in statement["set"].items())
+        + f" WHERE {condition(statement['where'])}"
     ),
-    "delete": lambda told, table: f"DELETE FROM {table} WHERE {condition(told['where'])}",
+    "delete": lambda statement, table: f"DELETE FROM {table} WHERE {condition(statement['where'])}",
     "merge": _merge_sql,
     "replace_table": _replace_table_sql,
     "create": _replace_table_sql,
-    "add_column": lambda told, table: f"ALTER TABLE {table} ADD COLUMN {told['column']} BIGINT",
-    "drop_column": lambda told, table: f"ALTER TABLE {table} DROP COLUMN {told['column']}",
-    "rename_column": lambda told, table: f"ALTER TABLE {table} RENAME COLUMN {told['column']} TO {told['to']}",
-    "cluster": lambda told, table: (
-        f"ALTER TABLE {table} CLUSTER BY " + (f"({', '.join(told['columns'])})" if told["columns"] else "NONE")
+    "add_column": lambda statement, table: f"ALTER TABLE {table} ADD COLUMN {statement['column']} BIGINT",
+    "drop_column": lambda statement, table: f"ALTER TABLE {table} DROP COLUMN {statement['column']}",
+    "rename_column": lambda statement, table: (
+        f"ALTER TABLE {table} RENAME COLUMN {statement['column']} TO {statement['to']}"
     ),
-    "set_properties": lambda told, table: f"ALTER TABLE {table} SET TBLPROPERTIES ({_properties(told['properties'])})",
-    "unset_properties": lambda told, table: (
-        f"ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS ({', '.join(repr(name) for name in told['names'])})"
+    "cluster": lambda statement, table: (
+        f"ALTER TABLE {table} CLUSTER BY "
+        + (f"({', '.join(statement['columns'])})" if statement["columns"] else "NONE")
     ),
-    "add_constraint": lambda told, table: (
-        f"ALTER TABLE {table} ADD CONSTRAINT {told['name']} CHECK "
-        f"({told['column']} IS NULL OR {told['column']} >= {told['least']})"
+    "set_properties": lambda statement, table: (
+        f"ALTER TABLE {table} SET TBLPROPERTIES ({_properties(statement['properties'])})"
     ),
-    "drop_constraint": lambda told, table: f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {told['name']}",
+    "unset_properties": lambda statement, table: (
+        f"ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS ({', '.join(repr(name) for name in statement['names'])})"
+    ),
+    "add_constraint": lambda statement, table: (
+        f"ALTER TABLE {table} ADD CONSTRAINT {statement['name']} CHECK "
+        f"({statement['column']} IS NULL OR {statement['column']} >= {statement['least']})"
+    ),
+    "drop_constraint": lambda statement, table: f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {statement['name']}",
     "drop_feature": _drop_feature_sql,
-    "comment": lambda told, table: f"COMMENT ON TABLE {table} IS '{told['text']}'",
+    "comment": lambda statement, table: f"COMMENT ON TABLE {table} IS '{statement['text']}'",
     "optimize": _optimize_sql,
-    "reorg": lambda told, table: f"REORG TABLE {table} APPLY (PURGE)",
-    "vacuum": lambda told, table: f"VACUUM {table}{' LITE' if told['lite'] else ''} RETAIN {RETAIN_HOURS} HOURS",
-    "restore": lambda told, table: f"RESTORE TABLE {table} TO VERSION AS OF {told['version']}",
-    "read": lambda told, table: (
-        f"SELECT * FROM {table}" + ("" if told["version"] is None else f" VERSION AS OF {told['version']}")
+    "reorg": lambda statement, table: f"REORG TABLE {table} APPLY (PURGE)",
+    "vacuum": lambda statement, table: (
+        f"VACUUM {table}{' LITE' if statement['lite'] else ''} RETAIN {RETAIN_HOURS} HOURS"
+    ),
+    "restore": lambda statement, table: f"RESTORE TABLE {table} TO VERSION AS OF {statement['version']}",
+    "read": lambda statement, table: (
+        f"SELECT * FROM {table}" + ("" if statement["version"] is None else f" VERSION AS OF {statement['version']}")
     ),
 }
 
 
-def execute(spark: SparkSession, told: Statement, path: str) -> DataFrame | None:
+def execute(spark: SparkSession, statement: Statement, path: str) -> DataFrame | None:
     """Carry it out; the rows of `read` are for the caller to collect."""
-    said = in_sql(told, f"delta.`{path}`")
-    if said is not None:
-        return spark.sql(said)
-    rows, kind = told["rows"], told["kind"]
+    text = in_sql(statement, f"delta.`{path}`")
+    if text is not None:
+        return spark.sql(text)
+    rows, kind = statement["rows"], statement["kind"]
     frame = spark.createDataFrame(
         [tuple(row.values()) for row in rows], ", ".join(f"{name} BIGINT" for name in rows[0])
     )
@@ -358,11 +367,11 @@ def execute(spark: SparkSession, told: Statement, path: str) -> DataFrame | None
     if kind == "insert_merging":
         writer.mode("append").option("mergeSchema", "true").save(path)
     elif kind == "replace_where":
-        writer.mode("overwrite").option("replaceWhere", condition(told["where"])).save(path)
+        writer.mode("overwrite").option("replaceWhere", condition(statement["where"])).save(path)
     elif kind == "overwrite":
         writer.mode("overwrite").save(path)
     else:
         assert kind == "overwrite_schema"
-        partitioned = writer.partitionBy(*told["partitioned"]) if told["partitioned"] else writer
+        partitioned = writer.partitionBy(*statement["partitioned"]) if statement["partitioned"] else writer
         partitioned.mode("overwrite").option("overwriteSchema", "true").save(path)
     return None

@@ -39,17 +39,23 @@ class Played:
         self.configuration: dict[str, str] = {}
         self.commit({"kind": "create", "columns": ["id", "n"], "rows": []}, [])
 
-    def begin(self, told: Statement, *, head: int | None = None) -> str:
+    def begin(self, statement: Statement, *, newest: int | None = None) -> str:
         self.count += 1
         name = f"w1-{self.count}"
-        self.judge.begin(Begun(name=name, statement=told, head=self.version if head is None else head))
+        self.judge.begin(Begun(name=name, statement=statement, newest=self.version if newest is None else newest))
         return name
 
     def end(self, name: str, **outcome: Any) -> None:
-        self.judge.end(name, {"ends": name, "head": self.version, "seconds": 0.1, **outcome})
+        self.judge.end(name, {"ends": name, "newest": self.version, "seconds": 0.1, **outcome})
 
     def commit_with_retries(
-        self, name: str, told: Statement, rows: list[Row], *, domains: list[dict[str, Any]] | None = None, **info: Any
+        self,
+        name: str,
+        statement: Statement,
+        rows: list[Row],
+        *,
+        domains: list[dict[str, Any]] | None = None,
+        **info: Any,
     ) -> None:
         """A commit that leaves `rows`, independent of the statement."""
         columns = list(rows[0]) if rows else ["id", "n"]
@@ -61,9 +67,14 @@ class Played:
             "partitionColumns": [],
             "configuration": self.configuration,
         }
-        said = {"operation": told["kind"].upper(), "readVersion": self.version, "userMetadata": name, **info}
+        info_of_commit = {
+            "operation": statement["kind"].upper(),
+            "readVersion": self.version,
+            "userMetadata": name,
+            **info,
+        }
         actions = [
-            {"commitInfo": said},
+            {"commitInfo": info_of_commit},
             {"metaData": metadata},
             {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}},
         ]
@@ -79,16 +90,16 @@ class Played:
         lines = "".join(json.dumps(action) + "\n" for action in actions)
         (self.path / "_delta_log" / f"{self.version:020d}.json").write_text(lines)
 
-    def commit(self, told: Statement, rows: list[Row], **info: Any) -> str:
+    def commit(self, statement: Statement, rows: list[Row], **info: Any) -> str:
         """A statement from its beginning to its end."""
-        name = self.begin(told)
-        self.commit_with_retries(name, told, rows, **info)
+        name = self.begin(statement)
+        self.commit_with_retries(name, statement, rows, **info)
         self.end(name)
         return name
 
     @property
     def problems(self) -> list[str]:
-        return [*self.judge.follow(self.version), *self.judge.put_until_known(final=True)]
+        return [*self.judge.follow(self.version), *self.judge.judge_ended(final=True)]
 
 
 def changed(**values: int) -> list[Row]:
@@ -186,7 +197,7 @@ def refusal_that_is_not_true(played: Played) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plant", "found"),
+    ("plant", "expected"),
     [
         (sound, None),
         (lost_row, "1 rows are missing"),
@@ -205,11 +216,11 @@ def refusal_that_is_not_true(played: Played) -> None:
         (refusal_that_is_not_true, "it fits every version there was"),
     ],
 )
-def test_what_is_planted_is_found(tmp_path: Path, plant: Callable[[Played], None], found: str | None) -> None:
+def test_what_is_planted_is_found(tmp_path: Path, plant: Callable[[Played], None], expected: str | None) -> None:
     played = Played(tmp_path)
     plant(played)
     problems = played.problems
-    assert (problems == []) if found is None else any(found in problem for problem in problems), problems
+    assert (problems == []) if expected is None else any(expected in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize(

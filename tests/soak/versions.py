@@ -45,14 +45,14 @@ class Version:
 
     @property
     def statement(self) -> str | None:
-        said = self.info.get("userMetadata")
-        assert said is None or isinstance(said, str)
-        return said
+        statement = self.info.get("userMetadata")
+        assert statement is None or isinstance(statement, str)
+        return statement
 
     @property
     def configuration(self) -> dict[str, str]:
-        found: dict[str, str] = self.metadata["configuration"]
-        return found
+        configuration: dict[str, str] = self.metadata["configuration"]
+        return configuration
 
 
 class Versions:
@@ -143,8 +143,8 @@ class Versions:
         return row_of(seen)
 
     def _changes(self, files: list[dict[str, Any]], names: dict[str, str]) -> Counter[Values]:
-        found: Counter[Values] = Counter()
+        changes: Counter[Values] = Counter()
         for file in files:
             for row in self._rows_in(file["path"]):
-                found[self._seen(row, file, names)] += OF_CHANGES[row["_change_type"]]
-        return found
+                changes[self._seen(row, file, names)] += OF_CHANGES[row["_change_type"]]
+        return changes

@@ -30,7 +30,7 @@ IDS_OF_A_STATEMENT = 100
 STATEMENTS_OF_A_PROCESS = 10_000
 
 
-def head_of(path: Path) -> int:
+def newest_version(path: Path) -> int:
     """The newest version; -1 where there is none."""
     log = path / "_delta_log"
     names = [name for name in os.listdir(log) if len(name) == 25] if log.exists() else []
@@ -62,7 +62,7 @@ class Writer:
             self.perform(kind, {"kind": "create", "columns": columns, "rows": [], "properties": properties})
         while not (self.folder / "stop").exists():
             kind = self.next_table()
-            self.perform(kind, self.thought_of(kind))
+            self.perform(kind, self.next_statement(kind))
         for kind in KINDS:
             self.perform(kind, {"kind": "read", "version": None})
         self.spark.stop()
@@ -73,19 +73,19 @@ class Writer:
             return KINDS[int(time.time() / 30) % len(KINDS)]
         return self.chance.choice(KINDS)
 
-    def thought_of(self, kind: Kind) -> Statement:
+    def next_statement(self, kind: Kind) -> Statement:
         path = self.path(kind)
         base = (self.number * STATEMENTS_OF_A_PROCESS + self.count + 1) * IDS_OF_A_STATEMENT
         columns = self.spark.read.format("delta").load(str(path)).columns
-        told = Author(self.chance, kind, columns, self.counted[kind.name], head_of(path), base).statement()
-        if told["kind"] == "replace_table":
-            told["properties"]["delta.isolationLevel"] = level_of(kind.name)
-        return told
+        statement = Author(self.chance, kind, columns, self.counted[kind.name], newest_version(path), base).statement()
+        if statement["kind"] == "replace_table":
+            statement["properties"]["delta.isolationLevel"] = level_of(kind.name)
+        return statement
 
     def path(self, kind: Kind) -> Path:
         return self.folder / "tables" / kind.name
 
-    def perform(self, kind: Kind, told: Statement) -> None:
+    def perform(self, kind: Kind, statement: Statement) -> None:
         path, spark = self.path(kind), self.spark
         self.count += 1
         name = f"{self.name}-{self.count}"
@@ -93,18 +93,18 @@ class Writer:
         spark.conf.set("spark.anabranch.conflictRetries", str(retries))
         spark.conf.set(USER_METADATA, name)
         begun = time.monotonic()
-        self._note(begins=name, table=kind.name, statement=told, head=head_of(path))
+        self._note(begins=name, table=kind.name, statement=statement, newest=newest_version(path))
         outcome: dict[str, Any] = {}
         try:
-            frame = execute(spark, told, str(path))
-            if told["kind"] == "read":
+            frame = execute(spark, statement, str(path))
+            if statement["kind"] == "read":
                 assert frame is not None
                 rows = frame.collect()
                 self.counted[kind.name] = len(rows)
                 outcome = {"columns": frame.columns, "rows": sorted(list(row) for row in rows)}
         except Exception as error:
             outcome = {"error": described(error)}
-        self._note(ends=name, head=head_of(path), seconds=round(time.monotonic() - begun, 2), **outcome)
+        self._note(ends=name, newest=newest_version(path), seconds=round(time.monotonic() - begun, 2), **outcome)
 
     def _note(self, **facts: Any) -> None:
         self.journal.write(json.dumps(facts) + "\n")
@@ -112,17 +112,17 @@ class Writer:
 
 def described(error: Exception) -> dict[str, Any]:
     """What the judge needs of an error."""
-    found: dict[str, Any] = {"type": type(error).__name__, "message": str(error)[:2000]}
+    description: dict[str, Any] = {"type": type(error).__name__, "message": str(error)[:2000]}
     if isinstance(error, PySparkException):
-        found["condition"] = error.getCondition()
+        description["condition"] = error.getCondition()
     if isinstance(error, DeltaError):
         facts = error.facts()
-        found["delta"] = True
-        found.update({name: facts[name] for name in ("version", "operation", "read_version") if name in facts})
-        found["reason"] = str(facts.get("reason", ""))
+        description["delta"] = True
+        description.update({name: facts[name] for name in ("version", "operation", "read_version") if name in facts})
+        description["reason"] = str(facts.get("reason", ""))
     else:
-        found["trace"] = traceback.format_exc()[-3000:]
-    return found
+        description["trace"] = traceback.format_exc()[-3000:]
+    return description
 
 
 def main() -> None:
