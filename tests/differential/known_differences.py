@@ -25,26 +25,26 @@ REASONS = {
 }
 
 
-Known = dict[tuple[str, str], str]
+Differences = dict[tuple[str, str], str]
 """Reasons by program, as `str` of it has it, and step."""
 
 
-def known_of(program: Program) -> set[str]:
+def expected_differences(program: Program) -> set[str]:
     """The steps of a program that are known to differ, with the Spark that the jar runs on."""
-    return {step for title, step in KNOWN if title == str(program)}
+    return {step for title, step in EXPECTED if title == str(program)}
 
 
-def known_with(spark: str, program: Program) -> set[str]:
+def expected_differences_with(spark: str, program: Program) -> set[str]:
     """The same with another Spark, such as `4.3.0`."""
     file = _FOLDER / f"known_differences_{spark[:3]}.txt"
     differs, agrees = _read(file) if file.exists() else ({}, {})
-    of_program = [{step for title, step in listed if title == str(program)} for listed in (KNOWN, differs, agrees)]
+    of_program = [{step for title, step in listed if title == str(program)} for listed in (EXPECTED, differs, agrees)]
     return (of_program[0] | of_program[1]) - of_program[2]
 
 
-def _read(file: Path) -> tuple[Known, Known]:
+def _read(file: Path) -> tuple[Differences, Differences]:
     """What differs, and under `!!` what does not."""
-    found: tuple[Known, Known] = ({}, {})
+    listed: tuple[Differences, Differences] = ({}, {})
     program = reason = ""
     agrees = False
     for line in file.read_text().splitlines():
@@ -52,15 +52,15 @@ def _read(file: Path) -> tuple[Known, Known]:
             program, reason = line.removeprefix("# "), ""
         elif line.startswith(("! ", "!! ")):
             agrees = line.startswith("!! ")
-            told = line.removeprefix("!! ").removeprefix("! ")
-            reason = REASONS.get(told, told)
+            text = line.removeprefix("!! ").removeprefix("! ")
+            reason = REASONS.get(text, text)
         elif line.strip():
             assert reason, f"{program}: {line} has no reason"
-            assert (program, line) not in found[agrees], f"{program}: {line} stands there twice"
-            found[agrees][program, line] = reason
-    return found
+            assert (program, line) not in listed[agrees], f"{program}: {line} is there twice"
+            listed[agrees][program, line] = reason
+    return listed
 
 
 _FOLDER = Path(__file__).parent
-KNOWN, _ = _read(_FOLDER / "known_differences.txt")
+EXPECTED, _ = _read(_FOLDER / "known_differences.txt")
 """With the Spark that the jar runs on."""

@@ -87,36 +87,36 @@ def play(spark: SparkSession, side: str, folder: Path, program: dict[str, Any]) 
     for key, value in _ALIKE.items():
         own.conf.set(key, value)
     schema = f"program{program['number']}"
-    place = folder / schema
-    place.mkdir()
+    directory = folder / schema
+    directory.mkdir()
     names = {
-        str(place): "{path}",
+        str(directory): "{path}",
         str(folder): "{side}",
         str(own.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"): "{warehouse}",
         schema: "{schema}",
     }
     own.sql(f"CREATE SCHEMA {schema}")
     own.sql(f"USE {schema}")
-    known = _names(own, side, place)
+    variables = _names(own, side, directory)
     answers = []
     for step in program["steps"]:
-        text = step.replace("{path}", str(place)).replace("{schema}", schema)
-        answers.append(_normal(_step(own, text, known), names))
+        text = step.replace("{path}", str(directory)).replace("{schema}", schema)
+        answers.append(_normal(_step(own, text, variables), names))
     for table in sorted(_tables(own)):
         for text in (f"SELECT * FROM {table}", f"{PYTHON}history('{table}')"):
-            answer = _normal(_step(own, text, known), names)
+            answer = _normal(_step(own, text, variables), names)
             answers.append({"step": f"at the end: {text}", **answer})
     own.sql(f"DROP SCHEMA {schema} CASCADE")
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     return answers
 
 
-def _names(spark: SparkSession, side: str, place: Path) -> dict[str, Any]:
+def _names(spark: SparkSession, side: str, directory: Path) -> dict[str, Any]:
     def history(name: str) -> list[list[Any]]:
         # In Python: Spark would run a job to sort what it has in memory.
         rows = sorted(spark.sql(f"DESCRIBE HISTORY {name}").collect(), key=lambda row: row.version)
         return [
-            [row.version, row.operation, *_told(row.operationParameters), sorted(row.operationMetrics or [])]
+            [row.version, row.operation, *_comparable(row.operationParameters), sorted(row.operationMetrics or [])]
             for row in rows
         ]
 
@@ -132,14 +132,14 @@ def _names(spark: SparkSession, side: str, place: Path) -> dict[str, Any]:
         "F": functions,
         "T": types,
         "Row": Row,
-        "path": str(place),
+        "path": str(directory),
         "history": history,
         "detail": detail,
         "datetime": datetime,
     }
 
 
-def _told(parameters: dict[str, str] | None) -> list[list[str]]:
+def _comparable(parameters: dict[str, str] | None) -> list[list[str]]:
     """Parameters of an operation. Those that are texts of plans are compared by name alone: attributes have numbers."""
     left = {"properties", "predicate", "matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates"}
     return [
@@ -151,44 +151,44 @@ def _tables(spark: SparkSession) -> list[str]:
     return [row.tableName for row in spark.sql("SHOW TABLES").collect() if not row.isTemporary and row.tableName != "v"]
 
 
-def _step(spark: SparkSession, text: str, known: dict[str, Any]) -> dict[str, Any]:
+def _step(spark: SparkSession, text: str, variables: dict[str, Any]) -> dict[str, Any]:
     try:
-        found = _python(text.removeprefix(PYTHON), known) if text.startswith(PYTHON) else spark.sql(text)
-        if isinstance(found, DataFrame):
-            rows = [_plain(row) for row in found.collect()]
+        value = _python(text.removeprefix(PYTHON), variables) if text.startswith(PYTHON) else spark.sql(text)
+        if isinstance(value, DataFrame):
+            rows = [_plain(row) for row in value.collect()]
             if "ORDER BY" not in text:
                 rows.sort(key=repr)
-            return {"schema": found.schema.simpleString(), "rows": rows}
+            return {"schema": value.schema.simpleString(), "rows": rows}
     except Exception as error:
-        return _told_by(error)
-    if found is None or isinstance(found, (str, int, float, bool, list, tuple, dict, Row)):
-        return {"rows": _plain(found)}
-    return {"rows": type(found).__name__}
+        return _description_of(error)
+    if value is None or isinstance(value, (str, int, float, bool, list, tuple, dict, Row)):
+        return {"rows": _plain(value)}
+    return {"rows": type(value).__name__}
 
 
-def _python(text: str, known: dict[str, Any]) -> Any:
+def _python(text: str, variables: dict[str, Any]) -> Any:
     """Statements, and the value of the last if it is an expression."""
     tree = ast.parse(text)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, "<step>", "exec"), known)
+    exec(compile(tree, "<step>", "exec"), variables)
     if last is None:
         return None
     assert isinstance(last, ast.Expr)
-    return eval(compile(ast.Expression(last.value), "<step>", "eval"), known)
+    return eval(compile(ast.Expression(last.value), "<step>", "eval"), variables)
 
 
-def _told_by(error: Any) -> dict[str, Any]:
+def _description_of(error: Any) -> dict[str, Any]:
     """Condition and SQLSTATE: the outermost that has any. The text is for the reader of a difference."""
     condition = state = None
-    asked = error
+    thrown = error
     for _ in range(10):
-        if condition is not None or asked is None:
+        if condition is not None or thrown is None:
             break
-        condition, state = _word(asked, "getCondition"), _word(asked, "getSqlState")
-        asked = (
+        condition, state = _call(thrown, "getCondition"), _call(thrown, "getSqlState")
+        thrown = (
             getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-            if asked is error
-            else asked.getCause()
+            if thrown is error
+            else thrown.getCause()
         )
     if condition == "INTERNAL_ERROR" and (unknown := re.search(r"Cannot find main error class '(\w+)'", str(error))):
         # PySpark looks the text of Delta's condition up where Spark's are.
@@ -202,23 +202,23 @@ def _told_by(error: Any) -> dict[str, Any]:
     }
 
 
-def _word(error: Any, method: str) -> str | None:
-    """What the error answers, if it knows the question: those of Java need not."""
+def _call(error: Any, method: str) -> str | None:
+    """What this method of the error returns, if it has it: those of Java need not."""
     try:
-        found = getattr(error, method)()
+        text = getattr(error, method)()
     except Exception:
         return None
-    return None if found is None else str(found)
+    return None if text is None else str(text)
 
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it, equal for equal values."""
     if isinstance(value, Row):
-        return [_plain(each) for each in value]
+        return [_plain(element) for element in value]
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_plain(element) for element in value]
     if isinstance(value, dict):
-        return sorted(([_plain(key), _plain(each)] for key, each in value.items()), key=repr)
+        return sorted(([_plain(key), _plain(element)] for key, element in value.items()), key=repr)
     if value is None or isinstance(value, (str, int, bool)):
         return value
     if isinstance(value, (float, decimal.Decimal, datetime.date, datetime.datetime, bytes, bytearray)):
@@ -229,8 +229,8 @@ def _plain(value: Any) -> Any:
 def _normal(answer: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     """The text without what differs between two runs of one program: folders have the names given, the longest first."""
     text = json.dumps(answer)
-    for found in sorted(names, key=len, reverse=True):
-        text = text.replace(found, names[found])
+    for text_of_run in sorted(names, key=len, reverse=True):
+        text = text.replace(text_of_run, names[text_of_run])
     normal: dict[str, Any] = json.loads(_VOLATILE.sub("_", text))
     return normal
 
@@ -244,7 +244,7 @@ def main() -> None:
         try:
             answers = play(spark, side, folder, program)
         except Exception as error:
-            answers = [{"step": "the program", **_told_by(error), "text": str(error)[:2000]}]
+            answers = [{"step": "the program", **_description_of(error), "text": str(error)[:2000]}]
         print(ANSWER + json.dumps({"number": program["number"], "answers": answers}), flush=True)
 
 

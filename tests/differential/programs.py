@@ -27,14 +27,14 @@ class Program:
 
 def programs() -> tuple[Program, ...]:
     """All of them, in the order of files and lines."""
-    found: list[tuple[str, str, list[str]]] = []
+    parts: list[tuple[str, str, list[str]]] = []
     for file in sorted(FOLDER.glob("*.txt")):
         for line in file.read_text().splitlines():
             if line.startswith("# "):
-                found.append((file.stem, line.removeprefix("# "), []))
+                parts.append((file.stem, line.removeprefix("# "), []))
             elif line.strip():
-                found[-1][2].append(line)
+                parts[-1][2].append(line)
     return tuple(
         Program(number=number, subject=subject, title=title, steps=tuple(steps))
-        for number, (subject, title, steps) in enumerate(found)
+        for number, (subject, title, steps) in enumerate(parts)
     )

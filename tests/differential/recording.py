@@ -41,7 +41,7 @@ def main() -> None:
                     continue
                 side.begin(program)
                 answers[program] = side.end()
-                texts = [as_text(each, answers[each]) for each in played if each in answers]
+                texts = [as_text(program, answers[program]) for program in played if program in answers]
                 file_of(subject).write_text(as_file(versions, texts), "utf-8")
                 print(program, flush=True)
         side.close()

@@ -28,8 +28,8 @@ class Difference:
 
     def __str__(self) -> str:
         jar, ours = _shown(self.jar), _shown(self.ours)
-        # Long answers are shown from a little before the place where they part.
-        alike = next((place for place, (one, other) in enumerate(zip(jar, ours, strict=False)) if one != other), 0)
+        # Long answers are shown from a little before where they part.
+        alike = next((index for index, (one, other) in enumerate(zip(jar, ours, strict=False)) if one != other), 0)
         start = max(0, alike - 100)
         return f"{self.step}\n    jar:  {jar[start : start + 600]}\n    ours: {ours[start : start + 600]}"
 
@@ -58,8 +58,8 @@ class Side:
         self._process.stdin.flush()
 
     def end(self) -> Answers:
-        found: Answers = self._answer()["answers"]
-        return found
+        answers: Answers = self._answer()["answers"]
+        return answers
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -70,8 +70,8 @@ class Side:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith(ANSWER):
-                found: dict[str, Any] = json.loads(line.removeprefix(ANSWER))
-                return found
+                answer: dict[str, Any] = json.loads(line.removeprefix(ANSWER))
+                return answer
         raise AssertionError(f"the process ended: {self._log.read_text()[-4000:]}")
 
 
@@ -83,17 +83,17 @@ def differences(program: Program, jar: Answers, ours: Answers) -> list[Differenc
     missing = {"error": "no such table"}
     pairs += [(step, ends[0].get(step, missing), ends[1].get(step, missing)) for step in sorted({*ends[0], *ends[1]})]
     return [
-        Difference(program=program, step=step, jar=theirs, ours=found)
-        for step, theirs, found in pairs
-        if not _alike(theirs, found)
+        Difference(program=program, step=step, jar=answer_of_jar, ours=answer)
+        for step, answer_of_jar, answer in pairs
+        if not _alike(answer_of_jar, answer)
     ]
 
 
-def surprises(program: Program, jar: Answers, ours: Answers, known: Collection[str]) -> str:
-    """What differs and is not known, and what is known and differs no longer; empty if there is nothing."""
-    found = differences(program, jar, ours)
-    unlisted = [str(difference) for difference in found if difference.step not in known]
-    gone = [f"no longer differs: {step}" for step in sorted(set(known) - {difference.step for difference in found})]
+def surprises(program: Program, jar: Answers, ours: Answers, expected: Collection[str]) -> str:
+    """What differs and is not expected to, and what is expected to differ and does not; empty if there is nothing."""
+    actual = differences(program, jar, ours)
+    unlisted = [str(difference) for difference in actual if difference.step not in expected]
+    gone = [f"no longer differs: {step}" for step in sorted(set(expected) - {difference.step for difference in actual})]
     return "\n".join(("", *unlisted, *gone)) if unlisted or gone else ""
 
 

@@ -58,17 +58,17 @@ def test_another_answer_differs(number: int) -> None:
         {**answer, "schema": "struct<z:int>", "rows": [7], "error": "OTHER", "state": "00000"} for answer in ANSWERS
     ]
     ours = [*ANSWERS[:number], others[number], *ANSWERS[number + 1 :]]
-    found = differences(PROGRAM, [answer for _, answer in steps], ours)
+    differing = differences(PROGRAM, [answer for _, answer in steps], ours)
     # An error of the jar without SQLSTATE has no condition to compare.
-    assert len(found) == (0 if ANSWERS[number].get("state", "") is None else 1)
+    assert len(differing) == (0 if ANSWERS[number].get("state", "") is None else 1)
 
 
 @pytest.mark.parametrize("subject", sorted(recorded_subjects()))
 def test_every_step_of_a_file_is_recorded(subject: str) -> None:
     played = {str(program): program.steps for program in all_programs() if program.subject == subject}
-    found = {program: tuple(step for step, _ in steps) for program, steps in recorded(subject).items()}
+    of_file = {program: tuple(step for step, _ in steps) for program, steps in recorded(subject).items()}
     again = f"record it: make record-statements SUBJECTS={subject}, or only the new: SUBJECTS='--missing {subject}'"
-    assert sorted(found) == sorted(played), again
+    assert sorted(of_file) == sorted(played), again
     for program, steps in played.items():
-        assert found[program][: len(steps)] == steps, again
-        assert all(step.startswith("at the end: ") for step in found[program][len(steps) :]), again
+        assert of_file[program][: len(steps)] == steps, again
+        assert all(step.startswith("at the end: ") for step in of_file[program][len(steps) :]), again

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from anabranch import errors
-from differential.known_differences import KNOWN, known_of
+from differential.known_differences import EXPECTED, expected_differences
 from differential.player import JARS
 from differential.programs import Program
 from differential.sides import Side, surprises
@@ -51,13 +51,13 @@ def test_a_program_gives_what_it_gives_with_the_jar(sides: tuple[Side, Side], pr
     for side in sides:
         side.begin(program)
     jar, ours = (side.end() for side in sides)
-    found = surprises(program, jar, ours, known_of(program))
-    assert not found, found
+    unexpected = surprises(program, jar, ours, expected_differences(program))
+    assert not unexpected, unexpected
 
 
 def test_known_differences_are_of_steps_that_there_are() -> None:
     steps = {(str(program), step) for program in PROGRAMS for step in program.steps}
-    assert sorted(key for key in KNOWN if key not in steps and not key[1].startswith("at the end: ")) == []
+    assert sorted(key for key in EXPECTED if key not in steps and not key[1].startswith("at the end: ")) == []
 
 
 def test_sqlstates_are_those_of_the_jar() -> None:
@@ -66,11 +66,11 @@ def test_sqlstates_are_those_of_the_jar() -> None:
     for jar in os.environ[JARS].split(","):
         with zipfile.ZipFile(jar) as opened:
             if "error/delta-error-classes.json" in opened.namelist():
-                told = json.loads(opened.read("error/delta-error-classes.json"))
-                theirs |= {condition: facts.get("sqlState") for condition, facts in told.items()}
+                classes = json.loads(opened.read("error/delta-error-classes.json"))
+                theirs |= {condition: facts.get("sqlState") for condition, facts in classes.items()}
     assert theirs
     named = [getattr(errors, name) for name in vars(errors)["__all__"]]
-    known = {(error.condition, error.sqlstate) for error in named if isinstance(getattr(error, "condition", None), str)}
-    shared = {(condition, state) for condition, state in known if condition.partition(".")[0] in theirs}
+    ours = {(error.condition, error.sqlstate) for error in named if isinstance(getattr(error, "condition", None), str)}
+    shared = {(condition, state) for condition, state in ours if condition.partition(".")[0] in theirs}
     assert len(shared) > 100
     assert sorted(shared) == sorted((condition, theirs[condition.partition(".")[0]]) for condition, _ in shared)

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from differential.answers import recorded, recorded_subjects
-from differential.known_differences import known_with
+from differential.known_differences import expected_differences_with
 from differential.player import play
 from differential.programs import Program
 from differential.sides import surprises
@@ -58,5 +58,5 @@ def test_a_program_gives_what_is_recorded(native: SparkSession, active: None, tm
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a program is played as users run it
         ours = play(native, "anabranch", tmp_path, dataclasses.asdict(program))
-    found = surprises(program, answers, ours, known_with(native.version, program))
-    assert not found, found
+    unexpected = surprises(program, answers, ours, expected_differences_with(native.version, program))
+    assert not unexpected, unexpected
