@@ -259,11 +259,11 @@ def _begin_change(
     keeps_ids: bool = True,
     reserved: ReservedNumbers | None = None,
 ) -> Running:
-    places = _places(played, read)
-    rows = [played.data[read.adds[file].path][position] for file, position in places]
+    locations = _locations(played, read)
+    rows = [played.data[read.adds[file].path][position] for file, position in locations]
     plan = statement.plan(rows)
     if is_append(statement):
-        _record(played, read, statement, plan, places, transaction)
+        _record(played, read, statement, plan, locations, transaction)
         transaction.has_recorded_all = True
     if violates_rules(plan, rules_of(played, read.snapshot)):
         nothing = Effect(Counter(), Counter())
@@ -272,9 +272,9 @@ def _begin_change(
         return Running(
             statement=statement, transaction=transaction, plan=plan, effect=effect_of(plan, rows), actions=()
         )
-    deleted = by_file(places, plan.deletes)
+    deleted = by_file(locations, plan.deletes)
     if not is_append(statement):
-        _record(played, read, statement, plan, places, transaction)
+        _record(played, read, statement, plan, locations, transaction)
     named: dict[FileKey, BitMap64 | None] = {}
     actions: list[Action] = []
     copies = False
@@ -290,7 +290,7 @@ def _begin_change(
         named = {hidden.file.key: hidden.positions for hidden in chosen}
         actions += hide_rows(chosen, transaction.vectors, removed_at_ms=played.clock.now_ms())
     if plan.inserts:
-        images = [places[number] for number in plan.images_of] if keeps_ids else []
+        images = [locations[number] for number in plan.images_of] if keeps_ids else []
         ids = [as_changed(id_of(played.kept, read.adds[file], position)) for file, position in images]
         actions += played.write_files(plan.inserts, kept=[*ids, *[None] * (len(plan.inserts) - len(ids))])
     if played.manner.feeds and (copies or plan.images_of):
@@ -324,7 +324,7 @@ def _record(
     read: Version,
     statement: Statement,
     plan: Plan,
-    places: Sequence[tuple[int, int]],
+    locations: Sequence[tuple[int, int]],
     transaction: Transaction,
 ) -> None:
     """Record in the transaction what was read."""
@@ -334,7 +334,7 @@ def _record(
         return
     by_rows = not isinstance(statement, ReplaceWhere)
     for look in plan.looks:
-        by_file_number = by_file(places, look.rows)
+        by_file_number = by_file(locations, look.rows)
         rows = {read.adds[file].key: positions for file, positions in by_file_number.items()}
         transaction.record_scan(
             look.condition.predicate,
@@ -395,7 +395,7 @@ def _before(played: PlayedTable, read: Version, statement: Restore) -> Version:
     return played.versions.get(version) or played.version(played.table.snapshots.at_version(version))
 
 
-def _places(played: PlayedTable, read: Version) -> list[tuple[int, int]]:
+def _locations(played: PlayedTable, read: Version) -> list[tuple[int, int]]:
     """Every live row: the number of its file, and its position there."""
     return [
         (file, position)
@@ -406,12 +406,12 @@ def _places(played: PlayedTable, read: Version) -> list[tuple[int, int]]:
 
 
 def _shown(played: PlayedTable, read: Version) -> tuple[Row, ...]:
-    return tuple(played.data[read.adds[file].path][position] for file, position in _places(played, read))
+    return tuple(played.data[read.adds[file].path][position] for file, position in _locations(played, read))
 
 
-def by_file(places: Sequence[tuple[int, int]], numbers: frozenset[int]) -> dict[int, BitMap64]:
+def by_file(locations: Sequence[tuple[int, int]], numbers: frozenset[int]) -> dict[int, BitMap64]:
     positions_by_file: dict[int, BitMap64] = {}
     for number in sorted(numbers):
-        file, position = places[number]
+        file, position = locations[number]
         positions_by_file.setdefault(file, BitMap64()).add(position)
     return positions_by_file

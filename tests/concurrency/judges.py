@@ -240,8 +240,8 @@ def examples_are_rows_in_conflict(outcome: Outcome) -> list[str]:
 
 def _row_shown(outcome: Outcome, example: str) -> Row:
     """A row by its values, or by its position in a file where they could not be read."""
-    place = re.fullmatch(r"row (\d+) of (.*)", example)
-    return row_of_words(example) if place is None else outcome.played.data[place[2]][int(place[1])]
+    position = re.fullmatch(r"row (\d+) of (.*)", example)
+    return row_of_words(example) if position is None else outcome.played.data[position[2]][int(position[1])]
 
 
 def _names_no_rows(statement: Statement) -> bool:

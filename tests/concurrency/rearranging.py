@@ -59,11 +59,11 @@ def _bin(
         [row for position, row in enumerate(played.data[read.adds[file].path]) if position not in read.hidden[file]]
         for file in group
     ]
-    places = [(source, row) for source, rows in enumerate(shown) for row in range(len(rows))]
+    locations = [(source, row) for source, rows in enumerate(shown) for row in range(len(rows))]
     if statement.ordered:
-        places.sort(key=lambda source_row: _v_and_k(shown[source_row[0]][source_row[1]]))
+        locations.sort(key=lambda source_row: _v_and_k(shown[source_row[0]][source_row[1]]))
     size = statement.rows_per_file
-    parts = [places[start : start + size] for start in range(0, len(places), size)]
+    parts = [locations[start : start + size] for start in range(0, len(locations), size)]
     ids = _ids(played, read, group) if statement.keeps_ids else [[None] * len(rows) for rows in shown]
     outputs = [
         played.write(

@@ -114,7 +114,7 @@ class SeveralStatements(Statement):
                     continue
                 looks += [_of_first_version(read, state) for read in plan.looks]
                 seen.append(seen_of(step, plan, [row for _, row in state]))
-                state = [numbered for place, numbered in enumerate(state) if place not in plan.deletes]
+                state = [numbered for index, numbered in enumerate(state) if index not in plan.deletes]
                 state += [(None, row) for row in plan.inserts]
         left = frozenset(number for number, _ in state if number is not None)
         plan = Plan(
@@ -138,7 +138,7 @@ class SeveralStatements(Statement):
 
 
 def _of_first_version(read: Look, state: Sequence[NumberedRow]) -> Look:
-    numbers = (state[place][0] for place in read.rows)
+    numbers = (state[index][0] for index in read.rows)
     return dataclasses.replace(read, rows=frozenset(number for number in numbers if number is not None))
 
 

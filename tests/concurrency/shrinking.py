@@ -55,9 +55,9 @@ def _shorter_transactions(history: History) -> Iterator[History]:
             statements = (*history.statements[:number], shorter, *history.statements[number + 1 :])
             if steps:
                 yield dataclasses.replace(history, statements=statements)
-        _, *between, _ = [place for place, scheduled in enumerate(history.schedule) if scheduled == number]
-        for place in between:
-            yield dataclasses.replace(history, schedule=history.schedule[:place] + history.schedule[place + 1 :])
+        _, *between, _ = [index for index, scheduled in enumerate(history.schedule) if scheduled == number]
+        for index in between:
+            yield dataclasses.replace(history, schedule=history.schedule[:index] + history.schedule[index + 1 :])
 
 
 def _sooner(history: History) -> Iterator[History]:

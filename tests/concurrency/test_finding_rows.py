@@ -74,12 +74,12 @@ def test_rows_that_are_not_there_any_more() -> None:
     rows = [RowsOfFile(file=add("a", rows=3), positions=BitMap64([0, 2]))]
     outputs = [add("b", rows=3)]
 
-    def places(*pairs: tuple[int, int]) -> list[RowPositions]:
+    def positions_of(*pairs: tuple[int, int]) -> list[RowPositions]:
         numbers, positions = zip(*pairs, strict=True)
         return [RowPositions(outputs=np.array(numbers, dtype=np.int64), positions=np.array(positions, dtype=np.uint64))]
 
-    assert checked_positions(places((0, 1), (0, 2)), rows, outputs) is not None
+    assert checked_positions(positions_of((0, 1), (0, 2)), rows, outputs) is not None
     assert checked_positions(None, rows, outputs) is None
-    assert checked_positions(places((0, 1)), rows, outputs) is None
-    assert checked_positions(places((0, 1), (0, 1)), rows, outputs) is None
-    assert checked_positions(places((0, 1), (1, 0)), rows, outputs) is None
+    assert checked_positions(positions_of((0, 1)), rows, outputs) is None
+    assert checked_positions(positions_of((0, 1), (0, 1)), rows, outputs) is None
+    assert checked_positions(positions_of((0, 1), (1, 0)), rows, outputs) is None

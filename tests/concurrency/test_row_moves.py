@@ -31,12 +31,12 @@ def test_every_row_is_followed(seed: int) -> None:
     hidden = {path: {row for row in range(count) if rng.random() < 0.3} for path, count in rows.items()}
     written = [(path, row) for path, count in rows.items() for row in range(count) if row not in hidden[path]]
     outputs = _split(rng, len(written))
-    places = dict(zip(written, [(path, row) for path, count in outputs for row in range(count)], strict=True))
+    locations = dict(zip(written, [(path, row) for path, count in outputs for row in range(count)], strict=True))
     runs = runs_of([count - len(hidden[path]) for path, count in rows.items()], outputs)
     for rival in [row for row in written if rng.random() < 0.3]:
         hidden[rival[0]].add(rival[1])
     in_outputs = [
-        BitMap64([places[row][1] for row in written if _is_hidden(row, hidden, places[row], path)])
+        BitMap64([locations[row][1] for row in written if _is_hidden(row, hidden, locations[row], path)])
         for path, _ in outputs
     ]
     removes = [
@@ -51,7 +51,7 @@ def test_every_row_is_followed(seed: int) -> None:
         chosen = [row for row in range(count) if row not in hidden[path] and rng.random() < 0.6]
         expected: dict[str, set[int]] = {}
         for row in chosen:
-            target, position = places[path, row]
+            target, position = locations[path, row]
             expected.setdefault(target, set()).add(position)
         moved = moves.moved(BitMap64(chosen), source=path, hidden=BitMap64(sorted(hidden[path])))
         assert {target: set(positions) for target, positions in moved.items()} == expected
