@@ -28,26 +28,6 @@ def numbers(delta: SparkSession, count: int = 6) -> DataFrame:
     return delta.range(0, count, 1, 2).select("id", (F.col("id") * 10).cast("int").alias("n"), F.lit("w").alias("word"))
 
 
-def test_rows_that_satisfy_a_condition_change(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make_table(delta, path, numbers(delta), enableDeletionVectors=vectors)
-    table.update("id = 1", {"n": "n + 1"})
-    table.update(F.col("id") == 2, {"n": F.col("n") * 2, "word": F.lit("two")})
-    table.alias("t").update("t.id = 3", {"t.word": "concat(t.word, '3')"})
-    table.update(set={"ID": "id + 100"})
-    assert rows(table) == [
-        (100, 0, "w"),
-        (101, 11, "w"),
-        (102, 40, "two"),
-        (103, 30, "w3"),
-        (104, 40, "w"),
-        (105, 50, "w"),
-    ]
-    assert [row.operation for row in table.history().collect()][:4] == ["UPDATE"] * 4
-    whole, one = (row.operationParameters["predicate"] for row in table.history(2).collect())
-    assert whole == "[]"
-    assert re.search(r"id = .*3\b", one)
-
-
 def test_metrics(delta: SparkSession, path: str) -> None:
     table = make_table(delta, path, numbers(delta))
     table.update("id >= 2", {"n": "0"})
@@ -59,6 +39,7 @@ def test_metrics(delta: SparkSession, path: str) -> None:
         "0",
     )
     assert int(recorded["numAddedFiles"]) >= 1
+    assert re.search(r"id >= .*2\b", table.history(1).collect()[0].operationParameters["predicate"])
     assert {"executionTimeMs", "scanTimeMs", "rewriteTimeMs", "numAddedBytes", "numRemovedBytes"} <= recorded.keys()
 
 
@@ -69,30 +50,13 @@ def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
     assert (recorded["numUpdatedRows"], recorded["numCopiedRows"], recorded["numRemovedFiles"]) == ("1", "2", "1")
 
 
-@pytest.mark.parametrize("setting", ["true", "false"])
-def test_a_struct_that_lacks_a_field_is_refused(delta: SparkSession, path: str, setting: str) -> None:
-    """The schema never evolves in an UPDATE, even if the session lets MERGE evolve it."""
-    table = make_table(delta, path, delta.sql("SELECT 1 AS id, named_struct('x', 1, 'y', 2) AS s"))
-    delta.conf.set("spark.databricks.delta.schema.autoMerge.enabled", setting)
-    try:
-        with pytest.raises(MissingFieldsError, match=r"lacks s\.y") as caught:
-            table.update(set={"s": "named_struct('x', 5)"})
-    finally:
-        delta.conf.unset("spark.databricks.delta.schema.autoMerge.enabled")
-    assert caught.value.getCondition() == "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
-    table.update(set={"s": "named_struct('y', 5, 'x', 6L)"})
-    assert rows(table) == [(1, (6, 5))]
-
-
-def test_values_are_cast_and_checked(delta: SparkSession, path: str) -> None:
+def test_values_that_do_not_fit_are_refused(delta: SparkSession, path: str) -> None:
     table = make_table(delta, path, numbers(delta))
-    table.update("id = 1", {"n": "'77'", "word": "12"})
-    assert rows(table)[1] == (1, 77, "12")
     with pytest.raises(CastOverflowError, match=r"n of .* is int"):
         table.update("id = 1", {"n": "'seven'"})
     with pytest.raises(CastOverflowError):
         table.update("id = 1", {"n": "id + 3000000000"})
-    assert table.history().count() == 2
+    assert table.history().count() == 1
 
 
 def test_rules_of_columns_hold(delta: SparkSession, path: str) -> None:
@@ -108,11 +72,19 @@ def test_rules_of_columns_hold(delta: SparkSession, path: str) -> None:
     assert rows(table) == [(1, "abc")]
 
 
-def test_values_from_subqueries(delta: SparkSession, path: str) -> None:
-    table = make_table(delta, path, numbers(delta))
-    delta.range(40, 42).createOrReplaceTempView("answers")
-    table.update("id = 5", {"n": "(SELECT max(id) FROM answers)"})
-    assert rows(table)[5] == (5, 41, "w")
+@pytest.mark.parametrize("setting", ["true", "false"])
+def test_a_struct_that_lacks_a_field_is_refused(delta: SparkSession, path: str, setting: str) -> None:
+    """The schema never evolves in an UPDATE, even if the session lets MERGE evolve it."""
+    table = make_table(delta, path, delta.sql("SELECT 1 AS id, named_struct('x', 1, 'y', 2) AS s"))
+    delta.conf.set("spark.databricks.delta.schema.autoMerge.enabled", setting)
+    try:
+        with pytest.raises(MissingFieldsError, match=r"lacks s\.y") as caught:
+            table.update(set={"s": "named_struct('x', 5)"})
+    finally:
+        delta.conf.unset("spark.databricks.delta.schema.autoMerge.enabled")
+    assert caught.value.getCondition() == "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
+    table.update(set={"s": "named_struct('y', 5, 'x', 6L)"})
+    assert rows(table) == [(1, (6, 5))]
 
 
 def test_random_values_are_computed_once(delta: SparkSession, path: str, vectors: str) -> None:
@@ -142,47 +114,6 @@ def test_rows_of_a_cache_that_is_lost_are_not_chosen_again(
     assert [row[0] for row in rows(table)] == list(range(50))
     changed = int(table.history(1).collect()[0].operationMetrics["numUpdatedRows"])
     assert table.toDF().where("n = -1").count() == changed
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"nope": "1"}, "nope"),
-        ({"n.x": "1"}, "(?i)only fields of structs|need a complex type"),
-        ({"n": "1", "N": "2"}, "set as well|set twice"),
-    ],
-)
-def test_what_cannot_be_set(delta: SparkSession, path: str, values: dict[str, str], message: str) -> None:
-    table = make_table(delta, path, numbers(delta))
-    with pytest.raises(AnalysisException, match=message):
-        table.update(set=values)  # type: ignore[arg-type]
-    assert table.history().count() == 1
-
-
-@pytest.mark.parametrize(
-    "value", ["explode(array(1, 2))", "max(n)", "row_number() OVER (ORDER BY id)", "sum(n) OVER ()"]
-)
-def test_what_is_no_value_of_one_row_is_refused(delta: SparkSession, path: str, value: str) -> None:
-    """It would multiply rows, or take those that the condition leaves for all there are."""
-    table = make_table(delta, path, numbers(delta))
-    source = delta.sql("SELECT 1 AS k")
-    merge = table.alias("t").merge(source, "t.id = k")
-    for attempt in (
-        lambda: table.update("id < 3", {"n": value}),
-        lambda: table.update("id < 3", {"n": F.expr(value) + 1}),
-        lambda: table.update(f"{value} > 1", {"n": "1"}),
-        lambda: table.delete(f"{value} > 1"),
-        lambda: merge.whenMatchedUpdate(set={"n": value}).execute(),
-        lambda: merge.whenNotMatchedInsert(
-            values={"id": "k", "n": value.replace("n)", "k)").replace("id", "k")}
-        ).execute(),
-        lambda: merge.whenNotMatchedInsert(
-            condition=f"{value.replace('n)', 'k)').replace('id', 'k')} > 1", values={"id": "k"}
-        ).execute(),
-    ):
-        with pytest.raises(AnalysisException):
-            attempt()
-    assert table.history().count() == 1
 
 
 def test_bad_arguments(delta: SparkSession, path: str) -> None:
