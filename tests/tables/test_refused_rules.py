@@ -110,11 +110,3 @@ def test_constraints_are_on_the_row_alone(native: SparkSession, name: str) -> No
         expected["row_number() OVER (ORDER BY a) > 0"] = "_LEGACY_ERROR_TEMP_1034"
     assert found == expected
     native.sql(f"ALTER TABLE {name} ADD CONSTRAINT c CHECK (t <= current_timestamp())")
-
-
-def test_names_that_delta_has_for_itself(native: SparkSession, name: str) -> None:
-    native.sql(f"CREATE TABLE {name} (a BIGINT) USING delta CLUSTER BY (a)")
-    reserved = f"ALTER TABLE {name} ADD CONSTRAINT __CHAR_VARCHAR_STRING_LENGTH_CHECK__ CHECK (a > 0)"
-    assert refusal(native, reserved) == "DELTA_INVALID_CONSTRAINT_NAME"
-    set_columns = f"ALTER TABLE {name} SET TBLPROPERTIES ('clusteringColumns' = 'a')"
-    assert refusal(native, set_columns) == "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"

@@ -17,7 +17,6 @@ from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.log import TimestampAfterLatestCommitError, VersionNotFoundError
 from anabranch.errors.tables import RestoreBeyondRetentionError, RestoreFilesMissingError
 from anabranch.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
-from anabranch.tables import DeltaTable
 from tables.made_tables import make_table, numbered_table
 from tables.races import lose
 from tables.statements import delete
@@ -81,28 +80,6 @@ def test_rows_schema_and_properties_come_back(delta: SparkSession, path: str) ->
     table.restoreToVersion(3)
     assert ids(delta, path) == [*range(3, 10), *range(20, 25)]
     assert table.toDF().columns == ["id", "x"]
-
-
-def test_renamed_and_dropped_columns_come_back(delta: SparkSession, path: str) -> None:
-    table = make_table(delta, path, delta.range(3).selectExpr("id", "id + 10 AS n"), **{"columnMapping.mode": "name"})
-    name = f"delta.`{path}`"
-    delta.sql(f"ALTER TABLE {name} RENAME COLUMN n TO m")
-    delta.sql(f"ALTER TABLE {name} DROP COLUMN m")
-    delta.sql(f"ALTER TABLE {name} ADD COLUMNS (n STRING)")
-    highest = int(table.detail().first().properties["delta.columnMapping.maxColumnId"])
-    table.restoreToVersion(0)
-    assert sorted((row.id, row.n) for row in table.toDF().collect()) == [(0, 10), (1, 11), (2, 12)]
-    assert int(table.detail().first().properties["delta.columnMapping.maxColumnId"]) == highest == 3
-
-
-def test_numbers_that_were_given_out_are_not_given_out_again(delta: SparkSession, path: str) -> None:
-    name = f"delta.`{path}`"
-    delta.sql(f"CREATE TABLE {name} (k BIGINT GENERATED ALWAYS AS IDENTITY, v STRING) USING delta")
-    delta.sql(f"INSERT INTO {name} (v) VALUES ('a')")
-    delta.sql(f"INSERT INTO {name} (v) VALUES ('b')")
-    DeltaTable.forPath(delta, path).restoreToVersion(1)
-    delta.sql(f"INSERT INTO {name} (v) VALUES ('c')")
-    assert sorted(tuple(row) for row in delta.read.format("delta").load(path).collect()) == [(1, "a"), (3, "c")]
 
 
 def test_files_that_are_gone_are_named_before_anything_is_written(delta: SparkSession, path: str) -> None:
