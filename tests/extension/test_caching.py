@@ -88,6 +88,18 @@ def test_rows_that_a_statement_keeps_are_let_go(delta: SparkSession, table: str)
     assert persistent(delta) <= rows
 
 
+def test_rows_of_a_source_that_is_not_repeatable_are_freed_at_once(delta: SparkSession, table: str) -> None:
+    """Not only when Spark finds that nothing refers to them: until then ten sources may be in memory."""
+    source = delta.range(20_000).withColumn("chance", F.rand())
+    batch = delta.createDataFrame(source.rdd, source.schema).join(delta.table(table), "id", "left")
+    rows = persistent(delta)
+    for frame in (source, batch):
+        merging = DeltaTable.forName(delta, table).alias("t").merge(frame.alias("s"), "t.id = s.id")
+        merging.whenMatchedUpdate(set={"id": "s.id"}).whenNotMatchedInsert(values={"id": "s.id"}).execute()
+        assert persistent(delta) <= rows
+    assert delta.table(table).count() == 20_000
+
+
 def persistent(spark: SparkSession) -> set[int]:
     """Numbers of the RDDs whose rows are kept."""
     context: Any = spark.sparkContext

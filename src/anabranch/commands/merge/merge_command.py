@@ -68,12 +68,13 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
     latest = version_to_read(table, attempt)
     statement.check(table=table.label)
     source_versions = versions_read(statement.source, table.path)
-    if source_versions:
-        # What the source reads of the table may be decided by rows of a batch, which must then be the same later.
-        statement = dataclasses.replace(statement, source=with_kept_batches(statement.source))
     first = _version_read(table, latest, source_versions)
     watch = Stopwatch(table)
     with _unknown_columns_named(table), released_on_failure() as cached:
+        if source_versions:
+            # What the source reads of the table may be decided by rows of a batch, which must then be the same later.
+            cached.append(with_kept_batches(statement.source))
+            statement = dataclasses.replace(statement, source=cached[-1].frame)
         with watch.measured("materializeSourceTimeMs"):
             source = materialize(statement.source, counts=False)
         cached.append(source)

@@ -110,16 +110,19 @@ def materialize(source: DataFrame, *, counts: bool = True) -> CachedRows:
     return in_spark_cache(source, counts=counts) if is_repeatable(source) else _checkpointed(source)
 
 
-def with_kept_batches(frame: DataFrame) -> DataFrame:
+def with_kept_batches(frame: DataFrame) -> CachedRows:
     """The frame, in which rows of RDDs, such as the batch of a stream, are evaluated now and never again."""
     jvm: Any = frame.sparkSession._jvm
-    kept = jvm.anabranch.KeptBatches.of(frame._jdf)
-    return frame if kept is None else DataFrame(kept, frame.sparkSession)
+    batches = jvm.anabranch.KeptBatches.of(frame._jdf)
+    if batches is None:
+        return CachedRows(frame=frame, release=_nothing)
+    return CachedRows(frame=DataFrame(batches.rows(), frame.sparkSession), release=batches.letGo)
 
 
 def _checkpointed(frame: DataFrame) -> CachedRows:
-    # Spark frees the memory once no object refers to the frame.
-    return CachedRows(frame=frame.localCheckpoint(eager=False), release=_nothing)
+    rows = frame.localCheckpoint(eager=False)
+    jvm: Any = frame.sparkSession._jvm
+    return CachedRows(frame=rows, release=lambda: jvm.anabranch.KeptBatches.free(rows._jdf))
 
 
 def _nothing() -> None:

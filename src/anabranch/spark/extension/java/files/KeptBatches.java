@@ -1,6 +1,7 @@
 package anabranch;
 
 import java.util.IdentityHashMap;
+import java.util.Iterator;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.LogicalRDD;
 
@@ -14,16 +15,37 @@ public final class KeptBatches extends scala.runtime.AbstractPartialFunction {
   private final org.apache.spark.sql.classic.SparkSession session;
   /** The kept rows, by the RDD that made them. */
   private final IdentityHashMap kept = new IdentityHashMap();
+  private LogicalPlan plan;
 
   private KeptBatches(org.apache.spark.sql.classic.SparkSession session) {
     this.session = session;
   }
 
-  /** The frame with kept rows in place of those from outside; null if it has none. */
-  public static org.apache.spark.sql.classic.Dataset of(org.apache.spark.sql.classic.Dataset frame) {
+  /** The batches of a frame; null if it has none. */
+  public static KeptBatches of(org.apache.spark.sql.classic.Dataset frame) {
     KeptBatches batches = new KeptBatches((org.apache.spark.sql.classic.SparkSession) frame.sparkSession());
-    LogicalPlan plan = (LogicalPlan) frame.queryExecution().analyzed().transformUp(batches);
-    return batches.kept.isEmpty() ? null : org.apache.spark.sql.classic.Dataset.ofRows(batches.session, plan);
+    batches.plan = (LogicalPlan) frame.queryExecution().analyzed().transformUp(batches);
+    return batches.kept.isEmpty() ? null : batches;
+  }
+
+  /** The frame, with kept rows in place of those from outside. */
+  public org.apache.spark.sql.classic.Dataset rows() {
+    return org.apache.spark.sql.classic.Dataset.ofRows(session, plan);
+  }
+
+  /** Frees the memory of the rows. */
+  public void letGo() {
+    for (Iterator rows = kept.values().iterator(); rows.hasNext();) free(session, (LogicalPlan) rows.next());
+  }
+
+  /** Frees the memory of a checkpoint now; Spark frees it once it finds that no object refers to the rows. */
+  public static void free(org.apache.spark.sql.classic.Dataset checkpoint) {
+    free((org.apache.spark.sql.classic.SparkSession) checkpoint.sparkSession(), checkpoint.queryExecution().analyzed());
+  }
+
+  private static void free(org.apache.spark.sql.classic.SparkSession session, LogicalPlan checkpoint) {
+    // `unpersist` of the RDD would warn that it cannot be computed again.
+    session.sparkContext().unpersistRDD(((LogicalRDD) checkpoint).rdd().id(), false);
   }
 
   public boolean isDefinedAt(Object node) {
