@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from serve.pipeline_places import SERVED, WAYS, Place, place_of_own_program, place_served
+from serve.pipeline_runners import SERVED, WAYS, PipelineRunner, own_program_runner, served_runner
 
 
 @pytest.fixture(params=WAYS)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    """Where a pipeline runs, each way once."""
+def runner(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PipelineRunner]:
+    """What runs a pipeline, each way once."""
     if request.param == SERVED:
-        with place_served(tmp_path) as served:
+        with served_runner(tmp_path) as served:
             yield served
         return
     request.getfixturevalue("connect_port")
-    yield place_of_own_program(request.getfixturevalue("delta"), tmp_path)
+    yield own_program_runner(request.getfixturevalue("delta"), tmp_path)

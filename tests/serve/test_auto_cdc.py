@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from serve.pipeline_places import Place
 from serve.pipeline_project import FIRST_WITH_AUTO_CDC, FIRST_WITH_SCD2, RELEASE
+from serve.pipeline_runners import PipelineRunner
 
 pytestmark = [
     pytest.mark.spark,
@@ -82,35 +82,35 @@ EXPECTED = {
 }
 
 
-def target_rows(place: Place, scd_type: int, version: str = "") -> RowsOfKeys:
-    columns, table = EXPECTED[scd_type].columns, place.name(TARGETS[scd_type])
-    return place.by.rows(f"SELECT {columns} FROM {table}{version} WHERE id < {OTHERS_KEY} ORDER BY ALL")
+def target_rows(runner: PipelineRunner, scd_type: int, version: str = "") -> RowsOfKeys:
+    columns, table = EXPECTED[scd_type].columns, runner.name(TARGETS[scd_type])
+    return runner.by.rows(f"SELECT {columns} FROM {table}{version} WHERE id < {OTHERS_KEY} ORDER BY ALL")
 
 
-def versions(place: Place, target: str, operation: str) -> list[int]:
+def versions(runner: PipelineRunner, target: str, operation: str) -> list[int]:
     """The versions of a target that an operation wrote, oldest first."""
-    history = place.by.rows(f"DESCRIBE HISTORY {place.name(target)}")
+    history = runner.by.rows(f"DESCRIBE HISTORY {runner.name(target)}")
     return sorted(int(row[0]) for row in history if row[4] == operation)
 
 
-def names_of_others(place: Place, target: str) -> set[str]:
-    rows = place.by.rows(f"SELECT name FROM {place.name(target)} WHERE id = {OTHERS_KEY}")
+def names_of_others(runner: PipelineRunner, target: str) -> set[str]:
+    rows = runner.by.rows(f"SELECT name FROM {runner.name(target)} WHERE id = {OTHERS_KEY}")
     return {str(name) for (name,) in rows}
 
 
 @contextlib.contextmanager
-def another_writer(place: Place) -> Iterator[None]:
+def another_writer(runner: PipelineRunner) -> Iterator[None]:
     """Another client that updates rows of all targets and never rests. A conflict is a failure."""
     failures: list[BaseException] = []
     stopped = threading.Event()
 
     def update() -> None:
         try:
-            with place.another_client() as by:
+            with runner.another_client() as by:
                 for number, target in enumerate(itertools.cycle(TARGETS.values())):
                     if stopped.is_set():
                         return
-                    by.run(f"UPDATE {place.name(target)} SET name = '{number}' WHERE id = {OTHERS_KEY}")
+                    by.run(f"UPDATE {runner.name(target)} SET name = '{number}' WHERE id = {OTHERS_KEY}")
         except BaseException as failure:
             failures.append(failure)
 
@@ -124,41 +124,41 @@ def another_writer(place: Place) -> Iterator[None]:
     assert not failures, failures
 
 
-def test_changes_become_rows(place: Place) -> None:
+def test_changes_become_rows(runner: PipelineRunner) -> None:
     """Late and repeated events, deletes, a second run with a new column beside another writer, and a full refresh.
 
     Every run goes on from the checkpoint of the one before."""
-    changes = place.name("changes")
+    changes = runner.name("changes")
     for scd_type, target in TARGETS.items():
         text = DEFINITION.format(target=target, changes=changes, scd_type=scd_type, more=MORE[scd_type])
-        place.project.define(**{target: text})
-    place.by.run(f"CREATE TABLE {changes} (id INT, name STRING, op STRING, seq INT) USING delta")
-    place.by.run(FIRST.format(changes=changes))
-    place.pipeline("run")
+        runner.project.define(**{target: text})
+    runner.by.run(f"CREATE TABLE {changes} (id INT, name STRING, op STRING, seq INT) USING delta")
+    runner.by.run(FIRST.format(changes=changes))
+    runner.pipeline("run")
     for scd_type in TARGETS:
-        assert target_rows(place, scd_type) == EXPECTED[scd_type].first
+        assert target_rows(runner, scd_type) == EXPECTED[scd_type].first
 
-    place.by.run(f"ALTER TABLE {changes} ADD COLUMNS (city STRING)")
-    place.by.run(SECOND.format(changes=changes))
-    with another_writer(place):
-        place.pipeline("run")
+    runner.by.run(f"ALTER TABLE {changes} ADD COLUMNS (city STRING)")
+    runner.by.run(SECOND.format(changes=changes))
+    with another_writer(runner):
+        runner.pipeline("run")
     for scd_type, target in TARGETS.items():
         expected = EXPECTED[scd_type]
-        assert target_rows(place, scd_type) == expected.second
-        assert place.by.rows(f"SELECT city FROM {place.name(target)} WHERE name = 'Bob'") == [("Oslo",)]
+        assert target_rows(runner, scd_type) == expected.second
+        assert runner.by.rows(f"SELECT city FROM {runner.name(target)} WHERE name = 'Bob'") == [("Oslo",)]
         # One commit has the whole batch, with updates of the other writer before and after it.
-        first, second = versions(place, target, "MERGE")
-        assert target_rows(place, scd_type, f" VERSION AS OF {second - 1}") == expected.first
-        assert target_rows(place, scd_type, f" VERSION AS OF {second}") == expected.second
-        assert any(first < version < second for version in versions(place, target, "UPDATE"))
-        assert all(map(str.isdigit, names_of_others(place, target)))
+        first, second = versions(runner, target, "MERGE")
+        assert target_rows(runner, scd_type, f" VERSION AS OF {second - 1}") == expected.first
+        assert target_rows(runner, scd_type, f" VERSION AS OF {second}") == expected.second
+        assert any(first < version < second for version in versions(runner, target, "UPDATE"))
+        assert all(map(str.isdigit, names_of_others(runner, target)))
 
     # All events come once more, in a run of its own, and then twice in one batch.
-    place.by.run(f"INSERT INTO {changes} SELECT * FROM {changes}")
-    place.pipeline("run")
+    runner.by.run(f"INSERT INTO {changes} SELECT * FROM {changes}")
+    runner.pipeline("run")
     for scd_type in TARGETS:
-        assert target_rows(place, scd_type) == EXPECTED[scd_type].second
-    place.pipeline("--full-refresh-all")
+        assert target_rows(runner, scd_type) == EXPECTED[scd_type].second
+    runner.pipeline("--full-refresh-all")
     for scd_type, target in TARGETS.items():
-        assert target_rows(place, scd_type) == EXPECTED[scd_type].second
-        assert names_of_others(place, target) == {"Zoe"}
+        assert target_rows(runner, scd_type) == EXPECTED[scd_type].second
+        assert names_of_others(runner, target) == {"Zoe"}

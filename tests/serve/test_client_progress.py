@@ -58,11 +58,11 @@ def test_sparks_progress_of_a_statement_reaches_its_client(statement: str, clien
     seen: list[tuple[int, int]] = []
     ended: list[bool] = []
 
-    def handle(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+    def on_progress(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         ended.append(done)
         seen.append((sum(stage.num_completed_tasks for stage in stages), sum(stage.num_tasks for stage in stages)))
 
-    client.registerProgressHandler(handle)
+    client.registerProgressHandler(on_progress)
     try:
         run(client, statement)
     finally:

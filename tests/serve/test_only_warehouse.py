@@ -21,7 +21,7 @@ REFUSED = "ANABRANCH_REFUSED_TO_CLIENTS"
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The warehouse, and a folder next to it with files and a link to it."""
     folder = tmp_path_factory.mktemp("kept")
     warehouse, outside = folder / "warehouse", folder / "outside"
@@ -33,8 +33,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def server(places: tuple[Path, Path]) -> Iterator[Served]:
-    warehouse, _ = places
+def server(folders: tuple[Path, Path]) -> Iterator[Served]:
+    warehouse, _ = folders
     with served(warehouse, "--warehouse-only") as started:
         with client(started, "jdbc") as by:
             by.rows("CREATE TABLE kept (id BIGINT, v STRING) USING delta")
@@ -122,8 +122,8 @@ def files_of(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", ["connect", "jdbc"])
-def test_statements_that_name_files_outside(server: Served, places: tuple[Path, Path], protocol: str) -> None:
-    warehouse, outside = places
+def test_statements_that_name_files_outside(server: Served, folders: tuple[Path, Path], protocol: str) -> None:
+    warehouse, outside = folders
     before = files_of(outside)
     passed = []
     with client(server, protocol) as by:
@@ -142,8 +142,8 @@ def test_statements_that_name_files_outside(server: Served, places: tuple[Path, 
     assert files_of(outside) == before
 
 
-def test_what_is_in_the_warehouse_can_be_named(server: Served, places: tuple[Path, Path]) -> None:
-    warehouse, _ = places
+def test_what_is_in_the_warehouse_can_be_named(server: Served, folders: tuple[Path, Path]) -> None:
+    warehouse, _ = folders
     folder = f"{warehouse}/by_path"
     with client(server, "jdbc") as by:
         by.rows(f"CREATE TABLE own (id BIGINT, v STRING) USING delta LOCATION '{folder}/t'")
@@ -163,8 +163,8 @@ def test_what_is_in_the_warehouse_can_be_named(server: Served, places: tuple[Pat
         assert by.rows("SELECT * FROM db.t") == [(1,)]
 
 
-def test_readers_writers_and_streams_of_connect(server: Served, places: tuple[Path, Path]) -> None:
-    warehouse, outside = places
+def test_readers_writers_and_streams_of_connect(server: Served, folders: tuple[Path, Path]) -> None:
+    warehouse, outside = folders
     before = files_of(outside)
     spark = connect_client(server)
     try:
@@ -209,7 +209,7 @@ def started(stream: Any, checkpoints: Path, into: str = "delta") -> Any:
     return stream.writeStream.format(into).option("checkpointLocation", f"{checkpoints}/checkpoint")
 
 
-def test_what_runs_code_of_connects_clients(server: Served, places: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_runs_code_of_connects_clients(server: Served, folders: tuple[Path, Path], tmp_path: Path) -> None:
     from pyspark.sql.connect.functions import udf
 
     file = tmp_path / "file.py"
@@ -222,10 +222,10 @@ def test_what_runs_code_of_connects_clients(server: Served, places: tuple[Path, 
             lambda: spark.udf.register("mine", lambda value: value),
             lambda: spark.range(1).mapInPandas(lambda frames: frames, "id BIGINT").collect(),
             lambda: spark.addArtifact(str(file), pyfile=True),
-            lambda: spark.copyFromLocalToFs(str(file), f"{places[1]}/copied"),
+            lambda: spark.copyFromLocalToFs(str(file), f"{folders[1]}/copied"),
             lambda: spark.udf.registerJavaFunction("java", "org.example.Run", "string"),
             lambda: spark.conf.set("spark.hadoop.fs.file.impl", "org.example.Other"),
-            lambda: spark.read.option("fs.file.impl", "org.example.Other").csv(str(places[0])).collect(),
+            lambda: spark.read.option("fs.file.impl", "org.example.Other").csv(str(folders[0])).collect(),
         ):
             with pytest.raises(Exception, match=REFUSED):
                 refused()
@@ -235,13 +235,13 @@ def test_what_runs_code_of_connects_clients(server: Served, places: tuple[Path, 
         assert many.count() == 60_000
 
 
-def test_tables_of_a_client(server: Served, places: tuple[Path, Path]) -> None:
+def test_tables_of_a_client(server: Served, folders: tuple[Path, Path]) -> None:
     """`DeltaTable` works for tables below the warehouse."""
     from pyspark.sql.types import LongType
 
     from anabranch.tables import DeltaTable
 
-    warehouse, _ = places
+    warehouse, _ = folders
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)
         spark = by.session
@@ -262,7 +262,7 @@ def test_tables_of_a_client(server: Served, places: tuple[Path, Path]) -> None:
         by.rows("DROP TABLE changed")
 
 
-def test_messages_about_tables_outside(server: Served, places: tuple[Path, Path]) -> None:
+def test_messages_about_tables_outside(server: Served, folders: tuple[Path, Path]) -> None:
     """Paths are refused in every message, also in fields that hold a name or a path."""
     from pyspark.sql.types import LongType
 
@@ -270,7 +270,7 @@ def test_messages_about_tables_outside(server: Served, places: tuple[Path, Path]
     from anabranch.connect_messages.message_sender import MessageRelation, MessageSender
     from anabranch.tables import DeltaTable
 
-    warehouse, outside = places
+    warehouse, outside = folders
     before = files_of(outside)
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)
@@ -331,7 +331,7 @@ def ways_out(warehouse: Path, outside: Path) -> list[str]:
     return [f"{outside}/files", f"{warehouse}/../outside/files", f"{warehouse}/link/files", f"file:{outside}/files"]
 
 
-def test_code_in_messages_about_tables(server: Served, places: tuple[Path, Path]) -> None:
+def test_code_in_messages_about_tables(server: Served, folders: tuple[Path, Path]) -> None:
     """Features that are refused in queries are refused in the plans and expressions of these messages."""
     from pyspark.sql.connect import proto
     from pyspark.sql.connect.functions import udf
@@ -378,7 +378,7 @@ def test_code_in_messages_about_tables(server: Served, places: tuple[Path, Path]
             lambda: kept.merge(rows, "false").whenNotMatchedInsert(values={"id": called}).execute(),
             lambda: kept.merge(rows, "false").whenNotMatchedBySourceUpdate(set={"id": called}).execute(),
             lambda: kept.delete("reflect('java.lang.System', 'getProperty', 'user.home') = ''"),
-            lambda: DeltaTable.forPath(spark, f"{places[0]}/x", {"fs.file.impl": "org.example.Other"}),
+            lambda: DeltaTable.forPath(spark, f"{folders[0]}/x", {"fs.file.impl": "org.example.Other"}),
             lambda: DeltaTable.create(spark).tableName("x").property("fs.file.impl", "org.example.Other").execute(),
             lambda: sender.rows(nested(20)),
             lambda: other_extension("type.googleapis.com/org.example.Other", b""),

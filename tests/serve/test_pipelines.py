@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from serve.pipeline_places import Place
 from serve.pipeline_project import FIRST_RELEASE, RELEASE
+from serve.pipeline_runners import PipelineRunner
 
 pytestmark = [
     pytest.mark.spark,
@@ -61,57 +61,57 @@ SQL = "CREATE MATERIALIZED VIEW most_wanted USING delta AS SELECT item FROM tota
 TABLES = {"orders", "all_orders", "totals", "most_wanted"}
 
 
-def operations(place: Place, table: str) -> list[str]:
+def operations(runner: PipelineRunner, table: str) -> list[str]:
     """The operations of a table's history, oldest first, but for properties, which Spark 4.1 resets in each run."""
-    history = [str(row[4]) for row in sorted(place.by.rows(f"DESCRIBE HISTORY {place.name(table)}"))]
+    history = [str(row[4]) for row in sorted(runner.by.rows(f"DESCRIBE HISTORY {runner.name(table)}"))]
     return [operation for operation in history if not operation.endswith("TBLPROPERTIES")]
 
 
-def totals(place: Place) -> list[tuple[Any, ...]]:
-    return place.by.rows(f"SELECT item, pieces FROM {place.name('totals')} ORDER BY item")
+def totals(runner: PipelineRunner) -> list[tuple[Any, ...]]:
+    return runner.by.rows(f"SELECT item, pieces FROM {runner.name('totals')} ORDER BY item")
 
 
-def define(place: Place, **definitions: str) -> None:
+def define(runner: PipelineRunner, **definitions: str) -> None:
     """Write the definitions, with the names that the source tables have in this place."""
-    names = {table: place.name(table) for table in ("raw_orders", "phone_orders")}
-    place.project.define(**{file: text.format(**names) for file, text in definitions.items()})
+    names = {table: runner.name(table) for table in ("raw_orders", "phone_orders")}
+    runner.project.define(**{file: text.format(**names) for file, text in definitions.items()})
 
 
-def create_sources(place: Place) -> None:
+def create_sources(runner: PipelineRunner) -> None:
     for table in ("raw_orders", "phone_orders"):
-        place.by.run(f"CREATE TABLE {place.name(table)} (id BIGINT, item STRING, pieces INT) USING delta")
-    place.by.run(f"INSERT INTO {place.name('raw_orders')} VALUES (1, 'tea', 3), (2, 'jam', 1)")
-    place.by.run(f"INSERT INTO {place.name('phone_orders')} VALUES (10, 'tea', 1)")
+        runner.by.run(f"CREATE TABLE {runner.name(table)} (id BIGINT, item STRING, pieces INT) USING delta")
+    runner.by.run(f"INSERT INTO {runner.name('raw_orders')} VALUES (1, 'tea', 3), (2, 'jam', 1)")
+    runner.by.run(f"INSERT INTO {runner.name('phone_orders')} VALUES (10, 'tea', 1)")
 
 
-def test_streaming_tables_append_flows_and_materialized_views(place: Place) -> None:
+def test_streaming_tables_append_flows_and_materialized_views(runner: PipelineRunner) -> None:
     """A dry run makes nothing. A second run reads the new rows alone into streaming tables, and computes the views again,
     each by one commit: a failed flow leaves the rows of the last refresh. A full refresh truncates streaming tables first.
     """
-    define(place, shop=DEFINITIONS, view=VIEW, wanted_sql=SQL)
-    create_sources(place)
-    place.pipeline("dry-run")
-    assert not TABLES & place.tables()
+    define(runner, shop=DEFINITIONS, view=VIEW, wanted_sql=SQL)
+    create_sources(runner)
+    runner.pipeline("dry-run")
+    assert not TABLES & runner.tables()
 
-    place.pipeline("run")
-    assert totals(place) == [("jam", 1), ("tea", 3)]
+    runner.pipeline("run")
+    assert totals(runner) == [("jam", 1), ("tea", 3)]
 
-    place.by.run(f"INSERT INTO {place.name('raw_orders')} VALUES (3, 'tea', 2)")
-    define(place, view=FAILING_VIEW)
-    assert place.attempt("run").returncode != 0
-    assert totals(place) == [("jam", 1), ("tea", 3)]
+    runner.by.run(f"INSERT INTO {runner.name('raw_orders')} VALUES (3, 'tea', 2)")
+    define(runner, view=FAILING_VIEW)
+    assert runner.attempt("run").returncode != 0
+    assert totals(runner) == [("jam", 1), ("tea", 3)]
 
-    define(place, view=VIEW)
-    place.pipeline("run")
-    assert totals(place) == [("jam", 1), ("tea", 5)]
-    assert place.by.rows(f"SELECT item FROM {place.name('most_wanted')}") == [("tea",)]
-    assert place.by.rows(f"SELECT id FROM {place.name('all_orders')} ORDER BY id") == [(1,), (2,), (3,), (10,)]
-    assert operations(place, "orders").count("STREAMING UPDATE") == 2
-    assert place.tables() >= TABLES
-    assert {place.by.rows(f"DESCRIBE DETAIL {place.name(table)}")[0][0] for table in TABLES} == {"delta"}
+    define(runner, view=VIEW)
+    runner.pipeline("run")
+    assert totals(runner) == [("jam", 1), ("tea", 5)]
+    assert runner.by.rows(f"SELECT item FROM {runner.name('most_wanted')}") == [("tea",)]
+    assert runner.by.rows(f"SELECT id FROM {runner.name('all_orders')} ORDER BY id") == [(1,), (2,), (3,), (10,)]
+    assert operations(runner, "orders").count("STREAMING UPDATE") == 2
+    assert runner.tables() >= TABLES
+    assert {runner.by.rows(f"DESCRIBE DETAIL {runner.name(table)}")[0][0] for table in TABLES} == {"delta"}
 
-    place.pipeline("--full-refresh-all")
-    assert totals(place) == [("jam", 1), ("tea", 5)]
-    assert operations(place, "totals") == ["CREATE TABLE", "WRITE", "WRITE", "WRITE"]
-    assert place.by.rows(f"SELECT id FROM {place.name('all_orders')} ORDER BY id") == [(1,), (2,), (3,), (10,)]
-    assert "TRUNCATE" in operations(place, "all_orders")
+    runner.pipeline("--full-refresh-all")
+    assert totals(runner) == [("jam", 1), ("tea", 5)]
+    assert operations(runner, "totals") == ["CREATE TABLE", "WRITE", "WRITE", "WRITE"]
+    assert runner.by.rows(f"SELECT id FROM {runner.name('all_orders')} ORDER BY id") == [(1,), (2,), (3,), (10,)]
+    assert "TRUNCATE" in operations(runner, "all_orders")

@@ -30,8 +30,8 @@ class Statements(Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a project runs, beside statements on its tables."""
+class PipelineRunner:
+    """Runs the pipelines of a project, and statements on its tables."""
 
     project: Project
     by: Statements
@@ -87,11 +87,11 @@ class SessionStatements:
 
 
 @contextlib.contextmanager
-def place_served(folder: Path) -> Iterator[Place]:
-    """On `anabranch serve`, whose catalog is Hive's."""
+def served_runner(folder: Path) -> Iterator[PipelineRunner]:
+    """A client of `anabranch serve`, whose catalog is Hive's."""
     warehouse = folder / "warehouse"
     with served(warehouse) as server, client(server, "connect") as by:
-        yield Place(
+        yield PipelineRunner(
             project=Project(folder / "shop"),
             by=by,
             warehouse=warehouse,
@@ -100,7 +100,7 @@ def place_served(folder: Path) -> Iterator[Place]:
         )
 
 
-def place_of_own_program(spark: SparkSession, folder: Path) -> Place:
+def own_program_runner(spark: SparkSession, folder: Path) -> PipelineRunner:
     """`spark-pipelines` in an environment that is switched on: each run is a driver of its own over one catalog of Hive's.
 
     Statements run in `spark`, which has another catalog.
@@ -121,7 +121,7 @@ def place_of_own_program(spark: SparkSession, folder: Path) -> Place:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     program = (str(Path(pyspark.__file__).parent / "bin" / "spark-pipelines"),)
-    return Place(
+    return PipelineRunner(
         project=Project(folder / "shop"),
         by=SessionStatements(spark),
         warehouse=warehouse,
