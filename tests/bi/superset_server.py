@@ -33,8 +33,8 @@ class Answer:
     text: str
     document: Any
 
-    def found(self) -> Any:
-        """What it answers where all is well."""
+    def json(self) -> Any:
+        """The document of an answer that is a success."""
         assert self.status in {200, 201}, f"{self.status}: {self.text[:4000]}"
         return self.document
 
@@ -46,9 +46,9 @@ class Superset:
         self._url = f"{url}/api/v1"
         self._session = requests.Session()
         login = {"username": name, "password": password, "provider": "db", "refresh": True}
-        token = self.post("/security/login", login).found()["access_token"]
+        token = self.post("/security/login", login).json()["access_token"]
         self._session.headers["Authorization"] = f"Bearer {token}"
-        self._session.headers["X-CSRFToken"] = self.get("/security/csrf_token/").found()["result"]
+        self._session.headers["X-CSRFToken"] = self.get("/security/csrf_token/").json()["result"]
 
     def get(self, path: str, **query: str) -> Answer:
         return self._answer(self._session.get(self._url + path, params=query, timeout=ANSWER_SECONDS))
@@ -76,7 +76,7 @@ def superset_served(folder: Path, settings: str) -> Iterator[Superset]:
     owner = ["--username", "ann", "--firstname", "Ann", "--lastname", "Owner", "--email", "ann@example.org"]
     # `init` makes the permissions: without it no role sees a schema.
     for command in (["db", "upgrade"], ["fab", "create-admin", *owner, "--password", password], ["init"]):
-        told = subprocess.run(
+        completed = subprocess.run(
             [f"{PROGRAMS}/superset", *command],
             env=environment,
             capture_output=True,
@@ -84,7 +84,7 @@ def superset_served(folder: Path, settings: str) -> Iterator[Superset]:
             check=False,
             timeout=COMMAND_SECONDS,
         )
-        assert told.returncode == 0, f"superset {command[0]}\n{told.stdout[-2000:]}{told.stderr[-4000:]}"
+        assert completed.returncode == 0, f"superset {command[0]}\n{completed.stdout[-2000:]}{completed.stderr[-4000:]}"
     address = f"{HOST}:{free_port(HOST)}"
     command = [f"{PROGRAMS}/gunicorn", "--workers", "1", "--threads", "4", "--timeout", "600", "--bind", address]
     log = folder / "gunicorn.log"

@@ -43,10 +43,10 @@ def made_project(folder: Path, output: dict[str, Any]) -> Path:
 
 def dbt(project: Path, command: list[str], *arguments: str) -> None:
     environment = {**os.environ, "DBT_PROFILES_DIR": str(project), "DO_NOT_TRACK": "1"}
-    told = subprocess.run(
+    completed = subprocess.run(
         [*command, *arguments], cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=900
     )
-    assert told.returncode == 0, told.stdout[-6000:] + told.stderr[-3000:]
+    assert completed.returncode == 0, completed.stdout[-6000:] + completed.stderr[-3000:]
 
 
 def build_twice(project: Path, command: list[str]) -> None:
@@ -102,5 +102,5 @@ def test_in_a_session_of_its_own(tmp_path: Path) -> None:
         del os.environ["SPARK_CONF_DIR"]
     from deltalake import DeltaTable
 
-    found = DeltaTable(str(warehouse / "shop.db" / "orders"))
-    assert "MERGE" in {each["operation"] for each in found.history()}
+    orders = DeltaTable(str(warehouse / "shop.db" / "orders"))
+    assert "MERGE" in {commit["operation"] for commit in orders.history()}

@@ -50,9 +50,9 @@ Run = Callable[[str], Answer]
 def block(language: str) -> str:
     """The first of that language in the how-to's section on Superset."""
     section = HOWTO.read_text(encoding="utf-8").partition("### Superset\n")[2].partition("\n#")[0]
-    found = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
-    assert found is not None, f"{HOWTO} has no block of {language} on Superset"
-    return found[1]
+    match = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
+    assert match is not None, f"{HOWTO} has no block of {language} on Superset"
+    return match[1]
 
 
 @pytest.fixture(scope="module")
@@ -78,16 +78,16 @@ def database(server: Served, superset: Superset) -> int:
         "sqlalchemy_uri": f"hive://127.0.0.1:{server.jdbc_port}/default",
         "extra": json.dumps({"engine_params": json.loads(block("json"))}),
     }
-    assert superset.post("/database/test_connection/", named).found() == {"message": "OK"}
+    assert superset.post("/database/test_connection/", named).json() == {"message": "OK"}
     made = superset.post("/database/", {**named, "expose_in_sqllab": True, "allow_dml": True})
-    return int(made.found()["id"])
+    return int(made.json()["id"])
 
 
 @pytest.fixture(scope="module")
 def orders(superset: Superset, database: int) -> int:
     """The table as a dataset."""
     made = superset.post("/dataset/", {"database": database, "schema": SCHEMA, "table_name": "orders"})
-    return int(made.found()["id"])
+    return int(made.json()["id"])
 
 
 @pytest.fixture
@@ -102,22 +102,22 @@ def run(superset: Superset, database: int) -> Run:
 
 @pytest.fixture
 def by(server: Served) -> Iterator[Client]:
-    """Another client, by the other door."""
+    """Another client, by the other protocol."""
     with client(server, "connect") as other:
         yield other
 
 
-def query_of(**asked: Any) -> dict[str, Any]:
-    return {"metrics": [TOTAL, WORTH], "columns": ["item"], "orderby": [["item", True]], "row_limit": 100, **asked}
+def query_of(**changes: Any) -> dict[str, Any]:
+    return {"metrics": [TOTAL, WORTH], "columns": ["item"], "orderby": [["item", True]], "row_limit": 100, **changes}
 
 
-def asked_of(dataset: int, query: dict[str, Any]) -> dict[str, Any]:
+def chart_request(dataset: int, query: dict[str, Any]) -> dict[str, Any]:
     return {"datasource": {"id": dataset, "type": "table"}, "queries": [query], "result_format": "json"}
 
 
 def rows(answer: Answer) -> list[tuple[Any, ...]]:
     """The rows of a chart's data."""
-    (result,) = answer.found()["result"]
+    (result,) = answer.json()["result"]
     return [tuple(row[name] for name in result["colnames"]) for row in result["data"]]
 
 
@@ -129,15 +129,15 @@ def made_chart(superset: Superset, dataset: int) -> str:
         "datasource_id": dataset,
         "datasource_type": "table",
         "params": json.dumps({"viz_type": "echarts_timeseries_bar", "x_axis": "item", "metrics": [TOTAL, WORTH]}),
-        "query_context": json.dumps({**asked_of(dataset, query_of()), "result_type": "full"}),
+        "query_context": json.dumps({**chart_request(dataset, query_of()), "result_type": "full"}),
     }
-    return f"/chart/{superset.post('/chart/', chart).found()['id']}/data/"
+    return f"/chart/{superset.post('/chart/', chart).json()['id']}/data/"
 
 
 def test_schemas_and_tables_are_listed(superset: Superset, database: int) -> None:
-    assert {"default", SCHEMA} <= set(superset.get(f"/database/{database}/schemas/").found()["result"])
-    listed = superset.get(f"/database/{database}/tables/", q=f"(schema_name:{SCHEMA})").found()["result"]
-    assert sorted((each["value"], each["type"]) for each in listed) == [
+    assert {"default", SCHEMA} <= set(superset.get(f"/database/{database}/schemas/").json()["result"])
+    listed = superset.get(f"/database/{database}/tables/", q=f"(schema_name:{SCHEMA})").json()["result"]
+    assert sorted((table["value"], table["type"]) for table in listed) == [
         ("clustered", "table"),
         ("large_orders", "view"),
         ("orders", "table"),
@@ -148,8 +148,8 @@ def test_schemas_and_tables_are_listed(superset: Superset, database: int) -> Non
 def test_columns_are_described(superset: Superset, database: int) -> None:
     def described(table: str) -> list[tuple[str, str]]:
         path = f"/database/{database}/table_metadata/"
-        columns = superset.get(path, name=table, schema=SCHEMA).found()["columns"]
-        return [(each["name"], each["type"]) for each in columns]
+        columns = superset.get(path, name=table, schema=SCHEMA).json()["columns"]
+        return [(column["name"], column["type"]) for column in columns]
 
     plain = [("id", "BIGINT"), ("item", "VARCHAR"), ("amount", "INTEGER"), ("price", "DECIMAL"), ("at", "TIMESTAMP")]
     assert described("orders")[:6] == [*plain, ("day", "DATE")]
@@ -159,25 +159,25 @@ def test_columns_are_described(superset: Superset, database: int) -> None:
 
 def test_the_latest_partition_is_shown(superset: Superset, database: int) -> None:
     path = f"/database/{database}/table_metadata/extra/"
-    shown = superset.get(path, name="parts", schema=SCHEMA).found()["partitions"]
+    shown = superset.get(path, name="parts", schema=SCHEMA).json()["partitions"]
     assert (shown["cols"], shown["latest"]) == (["day"], {"day": "2026-01-02"})
 
 
 def test_rows_are_read(run: Run) -> None:
-    found = run("SELECT * FROM orders ORDER BY id").found()
-    assert [tuple(row.values()) for row in found["data"]] == [
+    output = run("SELECT * FROM orders ORDER BY id").json()
+    assert [tuple(row.values()) for row in output["data"]] == [
         (1, "tea", 3, 2.5, "2026-01-05T10:00:00", "2026-01-05", True, '["a","b"]'),
         (2, "jam", 4, 1.25, "2026-01-11T23:30:00", "2026-01-11", False, None),
         (3, "tea", 5, 2.5, "2026-01-12T00:30:00", "2026-01-12", None, "[]"),
     ]
-    types = [column["type"] for column in found["columns"]]
+    types = [column["type"] for column in output["columns"]]
     assert types[:6] == ["BIGINT_TYPE", "STRING_TYPE", "INT_TYPE", "DECIMAL_TYPE", "TIMESTAMP_TYPE", "DATE_TYPE"]
 
 
 def test_earlier_versions_and_the_history_are_read(run: Run) -> None:
     counted = "SELECT count(*) AS n FROM orders VERSION AS OF"
-    assert [run(f"{counted} {version}").found()["data"] for version in (0, 1)] == [[{"n": 0}], [{"n": 3}]]
-    operations = {row["version"]: row["operation"] for row in run("DESCRIBE HISTORY orders").found()["data"]}
+    assert [run(f"{counted} {version}").json()["data"] for version in (0, 1)] == [[{"n": 0}], [{"n": 3}]]
+    operations = {row["version"]: row["operation"] for row in run("DESCRIBE HISTORY orders").json()["data"]}
     assert operations[2] == "ADD CONSTRAINT"
 
 
@@ -214,19 +214,19 @@ def test_a_chart_over_time(superset: Superset, orders: int, grain: str, expected
     }
     january = {"col": "at", "op": "TEMPORAL_RANGE", "val": "2026-01-01 : 2026-02-01"}
     query = query_of(columns=[axis], metrics=[TOTAL], orderby=[], filters=[january], granularity="at")
-    found = rows(superset.post("/chart/data", asked_of(orders, query)))
-    days = {datetime.datetime.fromtimestamp(at / 1000, datetime.UTC).date().isoformat(): total for at, total in found}
+    points = rows(superset.post("/chart/data", chart_request(orders, query)))
+    days = {datetime.datetime.fromtimestamp(at / 1000, datetime.UTC).date().isoformat(): total for at, total in points}
     assert days == expected
 
 
 def test_charts_of_a_dashboard_are_requested_at_the_same_time(superset: Superset, orders: int) -> None:
     def chart(item: str) -> list[tuple[Any, ...]]:
         only = [{"col": "item", "op": "==", "val": item}]
-        return rows(superset.post("/chart/data", asked_of(orders, query_of(filters=only))))
+        return rows(superset.post("/chart/data", chart_request(orders, query_of(filters=only))))
 
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(chart, ["tea", "jam"] * 4))
-    assert found == [[("tea", 8, 20.0)], [("jam", 4, 5.0)]] * 4
+        charts = list(threads.map(chart, ["tea", "jam"] * 4))
+    assert charts == [[("tea", 8, 20.0)], [("jam", 4, 5.0)]] * 4
 
 
 def test_errors_reach_the_user_with_condition_and_sqlstate(run: Run, by: Client) -> None:
@@ -244,25 +244,25 @@ def test_errors_reach_the_user_with_condition_and_sqlstate(run: Run, by: Client)
 def test_a_chart_of_a_table_that_is_gone_says_so(superset: Superset, database: int, by: Client) -> None:
     by.run(f"CREATE TABLE {SCHEMA}.brief USING delta AS SELECT 'tea' AS item, 1 AS amount, 2 AS price")
     made = superset.post("/dataset/", {"database": database, "schema": SCHEMA, "table_name": "brief"})
-    asked = asked_of(int(made.found()["id"]), query_of())
-    assert rows(superset.post("/chart/data", asked)) == [("tea", 1, 2)]
+    request = chart_request(int(made.json()["id"]), query_of())
+    assert rows(superset.post("/chart/data", request)) == [("tea", 1, 2)]
     by.run(f"DROP TABLE {SCHEMA}.brief")
-    gone = superset.post("/chart/data", asked)
+    gone = superset.post("/chart/data", request)
     assert gone.status >= 400
     assert "[TABLE_OR_VIEW_NOT_FOUND]" in gone.text
 
 
 def test_statements_of_ours_run_in_its_sql_lab(run: Run) -> None:
     """It writes `USING delta` as Hive's `STORED AS DELTA`, so new tables are Delta tables by a setting."""
-    run("CREATE TABLE worked AS SELECT 1 AS id, 'a' AS v UNION ALL SELECT 2, 'b'").found()
+    run("CREATE TABLE worked AS SELECT 1 AS id, 'a' AS v UNION ALL SELECT 2, 'b'").json()
     merged = run(
         "MERGE INTO worked t USING (SELECT 2 AS id, 'z' AS v UNION ALL SELECT 3, 'c') s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
     )
-    assert merged.found()["data"] == [
+    assert merged.json()["data"] == [
         {"num_affected_rows": 2, "num_updated_rows": 1, "num_deleted_rows": 0, "num_inserted_rows": 1}
     ]
-    run("DELETE FROM worked WHERE id = 1").found()
-    run("OPTIMIZE worked").found()
-    found = run("SELECT id, v FROM worked ORDER BY id").found()["data"]
-    assert found == [{"id": 2, "v": "z"}, {"id": 3, "v": "c"}]
+    run("DELETE FROM worked WHERE id = 1").json()
+    run("OPTIMIZE worked").json()
+    remaining = run("SELECT id, v FROM worked ORDER BY id").json()["data"]
+    assert remaining == [{"id": 2, "v": "z"}, {"id": 3, "v": "c"}]
