@@ -91,12 +91,12 @@ def test_files_in_the_folder_of_the_new_table_keep_a_relative_path() -> None:
 
 
 def test_row_ids_stay_behind_and_all_else_is_kept() -> None:
-    given_add = msgspec.structs.replace(
+    original = msgspec.structs.replace(
         add("a", date="x"), base_row_id=7, default_row_commit_version=3, tags={"t": "1"}, clustering_provider="c"
     )
-    (file,) = cloned(given_add)
+    (file,) = cloned(original)
     expected = msgspec.structs.replace(
-        given_add, path="file:/src/a", base_row_id=None, default_row_commit_version=None, data_change=True
+        original, path="file:/src/a", base_row_id=None, default_row_commit_version=None, data_change=True
     )
     assert file == expected
 
@@ -116,11 +116,11 @@ def test_vectors_are_named_by_where_they_are() -> None:
         msgspec.structs.replace(add(name), deletion_vector=vector)
         for name, vector in (("a", own), ("b", inline), ("c", older), ("d", None))
     ]
-    found = [file.deletion_vector for file in cloned(*files, root="/src x", folders=("/older",))]
+    vectors = [file.deletion_vector for file in cloned(*files, root="/src x", folders=("/older",))]
     path = f"file:/src%20x/ab/deletion_vector_{file_id}.bin"
-    assert found[0] == msgspec.structs.replace(own, storage_type="p", path_or_inline_dv=path)
-    assert vector_path(found[0], table_root="/clone", allowed_prefixes=["/src x"]).startswith("/src x/ab/")
-    assert found[1:] == [inline, older, None]
+    assert vectors[0] == msgspec.structs.replace(own, storage_type="p", path_or_inline_dv=path)
+    assert vector_path(vectors[0], table_root="/clone", allowed_prefixes=["/src x"]).startswith("/src x/ab/")
+    assert vectors[1:] == [inline, older, None]
 
 
 def test_an_absolute_uri_is_spelled_as_java_does() -> None:
@@ -141,7 +141,7 @@ def source(described: Metadata, protocol: Protocol = ALL, **domains: DomainMetad
         folders=(),
         metadata=described,
         protocol=protocol,
-        domains={each.domain: each for each in domains.values()},
+        domains={action.domain: action for action in domains.values()},
         files=table_of_adds([]),
     )
 
@@ -150,9 +150,9 @@ def target(described: Metadata, protocol: Protocol = ALL, *domains: DomainMetada
     return created(add("a"), *domains, protocol=protocol, described=described).table.snapshots.latest()
 
 
-def defined(given_source: CloneSource, snapshot: Snapshot | None = None, **overrides: str) -> CloneDefinition:
+def defined(clone_source: CloneSource, snapshot: Snapshot | None = None, **overrides: str) -> CloneDefinition:
     named = {name.replace("_", "."): value for name, value in overrides.items()}
-    return clone_definition(given_source, snapshot, named, label="t", random=random.Random(1))
+    return clone_definition(clone_source, snapshot, named, label="t", random=random.Random(1))
 
 
 def test_a_new_clone_is_like_its_source_under_an_id_of_its_own() -> None:
@@ -201,8 +201,8 @@ def test_the_protocol_is_the_sources_with_what_the_properties_need() -> None:
     assert defined(source(metadata(), plain)).protocol == plain
     wider = defined(source(metadata(), plain), delta_enableDeletionVectors="true").protocol
     assert supported_features(wider) == supported_features(plain) | {"deletionVectors"}
-    asked = defined(source(metadata(), plain), delta_feature_clustering="supported").protocol
-    assert {"clustering", "domainMetadata"} <= supported_features(asked)
+    with_feature = defined(source(metadata(), plain), delta_feature_clustering="supported").protocol
+    assert {"clustering", "domainMetadata"} <= supported_features(with_feature)
     both = defined(source(metadata(), plain), target(metadata(), features("rowTracking", "domainMetadata"))).protocol
     assert supported_features(both) >= {"rowTracking", "invariants"}
 

@@ -72,32 +72,32 @@ def store_of(**files: bytes) -> MemoryStore:
 def merged(**files: StructType) -> StructType:
     store = store_of(**{name: parquet(pa.table({"x": [1]}), spark=kind) for name, kind in files.items()})
     read = footers(store).read(stored(store))
-    return merged_schema(read, file_schemas(read, _not_asked, table="t"), table="t")
+    return merged_schema(read, file_schemas(read, _never_inferred, table="t"), table="t")
 
 
-def _not_asked(file: ParquetFile) -> StructType:
+def _never_inferred(file: ParquetFile) -> StructType:
     raise AssertionError(f"{file.path} has Spark's schema")
 
 
 def statistics(data: bytes, file_schema: StructType, table_schema: StructType | None = None) -> dict[str, Any]:
     types = indexed_columns(table_schema or file_schema, TableProperties({}))
     reader = ForeignFooters(file_schema, types=types, string_prefix_length=32)
-    found: dict[str, Any] = json.loads(reader.statistics(pq.read_metadata(io.BytesIO(data))).to_json())
-    return found
+    document: dict[str, Any] = json.loads(reader.statistics(pq.read_metadata(io.BytesIO(data))).to_json())
+    return document
 
 
 def test_spark_infers_the_schema_of_files_of_one_kind_once() -> None:
     """Else each file of another writer would cost a job."""
     data, other = parquet(pa.table({"x": [1]})), parquet(pa.table({"x": ["a"]}))
     store = store_of(a=data, b=data, c=other, d=data)
-    asked: list[str] = []
+    inferred: list[str] = []
 
-    def ask(file: ParquetFile) -> StructType:
-        asked.append(file.path)
+    def infer(file: ParquetFile) -> StructType:
+        inferred.append(file.path)
         return schema(x=LongType())
 
-    file_schemas(footers(store).read(stored(store)), ask, table="t")
-    assert asked == ["a", "c"]
+    file_schemas(footers(store).read(stored(store)), infer, table="t")
+    assert inferred == ["a", "c"]
 
 
 def test_schemas_are_merged_as_far_as_files_can_be_read_together() -> None:
@@ -144,7 +144,7 @@ def test_schemas_that_no_table_has_are_refused() -> None:
     store = store_of(a=parquet(pa.table({"u": [1]}), file_metadata={"org.apache.spark.sql.parquet.row.metadata": text}))
     read = footers(store).read(stored(store))
     with pytest.raises(UnsupportedTypeError, match="u"):
-        file_schemas(read, _not_asked, table="t")
+        file_schemas(read, _never_inferred, table="t")
     with pytest.raises(DuplicateColumnsError):
         merged(a=schema(x=LongType(), X=LongType()))
 

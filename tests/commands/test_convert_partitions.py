@@ -37,8 +37,8 @@ NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"
 )
 
 
-def rules(*columns: StructField, zone: TimeZone = UTC, **given: bool) -> PartitionRules:
-    return PartitionRules(table="t", columns=columns or KEYS, zone=zone, **given)
+def rules(*columns: StructField, zone: TimeZone = UTC, **options: bool) -> PartitionRules:
+    return PartitionRules(table="t", columns=columns or KEYS, zone=zone, **options)
 
 
 @given(st.dictionaries(NAMES, st.none() | NAMES, max_size=3))
@@ -48,7 +48,7 @@ def test_a_folder_that_spark_names_is_understood(values: dict[str, str | None]) 
 
 
 @pytest.mark.parametrize(
-    ("folder", "found"),
+    ("folder", "expected"),
     [
         ("", ()),
         ("run-7", ()),
@@ -61,9 +61,9 @@ def test_a_folder_that_spark_names_is_understood(values: dict[str, str | None]) 
         ("a%3Db=c%2Fd%", (("a=b", "c/d%"),)),
     ],
 )
-def test_folders(folder: str, found: tuple[tuple[str, str | None], ...]) -> None:
+def test_folders(folder: str, expected: tuple[tuple[str, str | None], ...]) -> None:
     """Partition folders follow one another; others may come before and after them, not between."""
-    assert folder_values(folder) == found
+    assert folder_values(folder) == expected
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def widened() -> Metadata:
     return msgspec.structs.replace(metadata(), schema_string=schema_string(record_type_changes(LONG, INT)))
 
 
-def properties(**given: str) -> Metadata:
-    return metadata(properties={"delta." + name.replace("_", "."): value for name, value in given.items()})
+def properties(**values: str) -> Metadata:
+    return metadata(properties={"delta." + name.replace("_", "."): value for name, value in values.items()})
 
 
 SUSPENDED = {"rowTrackingSuspended": "true"}
@@ -121,14 +121,14 @@ def test_history_is_seen_to_where_readers_need_the_feature() -> None:
 
 def test_the_commit_that_drops_a_feature() -> None:
     mark = DomainMetadata(domain="delta.rowTracking", configuration='{"rowIdHighWaterMark":9}', removed=False)
-    found = snapshot(mark, rowTracking_materializedRowIdColumnName="_x", appendOnly="true", **SUSPENDED)
-    protocol, gone, described = downgrade(found, "rowTracking", protects_history=False)
+    before = snapshot(mark, rowTracking_materializedRowIdColumnName="_x", appendOnly="true", **SUSPENDED)
+    protocol, gone, described = downgrade(before, "rowTracking", protects_history=False)
     assert isinstance(protocol, Protocol)
     assert "rowTracking" not in (protocol.writer_features or ())
     assert gone == msgspec.structs.replace(mark, removed=True)
     assert isinstance(described, Metadata)
     assert described.configuration == {"delta.appendOnly": "true"}
-    protocol, described = downgrade(found, "deletionVectors", protects_history=True)
+    protocol, described = downgrade(before, "deletionVectors", protects_history=True)
     assert isinstance(protocol, Protocol)
     assert isinstance(described, Metadata)
     assert (protocol.min_reader_version, protocol.reader_features) == (1, None)
@@ -138,9 +138,9 @@ def test_the_commit_that_drops_a_feature() -> None:
 
 def test_metadata_without_mapping() -> None:
     """Comments, nullability and everything else that is said of a column stays, at every depth."""
-    told = {"comment": "c", "delta.generationExpression": "1"}
+    descriptions = {"comment": "c", "delta.generationExpression": "1"}
     inner = StructType([StructField("x", LongType(), nullable=False, metadata={"comment": "x"})])
-    plain = StructType([StructField("id", LongType(), metadata=told), StructField("s", ArrayType(inner))])
+    plain = StructType([StructField("id", LongType(), metadata=descriptions), StructField("s", ArrayType(inner))])
     mapped, highest = assign_ids_and_names(plain, 0, keep_names=False, new_name=iter(("p", "q", "r")).__next__)
     configuration: dict[str, str | None] = {
         "delta.columnMapping.mode": "name",
@@ -155,12 +155,12 @@ def test_metadata_without_mapping() -> None:
     assert (unset.configuration, unset.partition_columns) == ({"k": "v"}, ["id"])
     assert unmapped_metadata(described, unset=False).configuration == {"k": "v", "delta.columnMapping.mode": "none"}
     clustered = json.dumps({"clusteringColumns": [["p"], ["r", "element", "q"]], "domainName": "delta.clustering"})
-    found = created(
+    writer = created(
         domain("delta.clustering", clustered),  # type: ignore[arg-type]
         protocol=features(*BASE, "columnMapping", "clustering", "domainMetadata"),
         described=msgspec.structs.replace(described, partition_columns=[]),
     )
-    changed = unmapped_clustering(found.table.snapshots.latest())
+    changed = unmapped_clustering(writer.table.snapshots.latest())
     assert changed is not None
     assert json.loads(changed.configuration)["clusteringColumns"] == [["id"], ["s", "element", "x"]]
 

@@ -68,14 +68,17 @@ def hiding(writer: Writer, path: str, rows: set[int], *, name: str = "DELETE") -
     transaction = writer.table.begin(Operation(name=name))
     assert transaction.snapshot is not None
     (file,) = transaction.snapshot.files.at_path(path)
-    found = BitMap64(rows)
+    positions = BitMap64(rows)
 
-    def again(given: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
-        return [BitMap64(rows) if each.positions is None else each.positions & found for each in given]
+    def again(candidates: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
+        return [
+            BitMap64(rows) if candidate.positions is None else candidate.positions & positions
+            for candidate in candidates
+        ]
 
-    transaction.record_scan(TRUE, files=[file.key], rows={file.key: found}, reevaluate=again)
-    actions = hide_rows([RowsOfFile(file=file, positions=found)], transaction.vectors, removed_at_ms=0)
-    return transaction, actions, {file.key: found}
+    transaction.record_scan(TRUE, files=[file.key], rows={file.key: positions}, reevaluate=again)
+    actions = hide_rows([RowsOfFile(file=file, positions=positions)], transaction.vectors, removed_at_ms=0)
+    return transaction, actions, {file.key: positions}
 
 
 def hidden(writer: Writer, path: str) -> set[int]:
@@ -225,9 +228,12 @@ def test_rows_that_came_back_are_seen_by_a_delete(level: str) -> None:
     (file,) = transaction.snapshot.files.at_path("a")
     mine = BitMap64({5})
 
-    def again(given: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
+    def again(candidates: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
         # True for row 2 and row 5.
-        return [BitMap64({2, 5}) if each.positions is None else each.positions & BitMap64({2, 5}) for each in given]
+        return [
+            BitMap64({2, 5}) if candidate.positions is None else candidate.positions & BitMap64({2, 5})
+            for candidate in candidates
+        ]
 
     transaction.record_scan(TRUE, files=[file.key], rows={file.key: mine}, reevaluate=again)
     actions = hide_rows([RowsOfFile(file=file, positions=mine)], transaction.vectors, removed_at_ms=0)
@@ -266,9 +272,9 @@ def test_files_that_came_back_are_seen_and_files_that_left_are_not_deleted_from(
     reading = writer.read(TRUE, add("b"), name="UPDATE")
     deleting, actions, deleted = hiding(writer, "b", {3})
     restoring(rival_of(writer), 0).commit()
-    for transaction, given_actions, rows in ((reading, [add("x")], None), (deleting, actions, deleted)):
+    for transaction, proposed, rows in ((reading, [add("x")], None), (deleting, actions, deleted)):
         with pytest.raises(DeltaConcurrentModificationException):
-            transaction.commit(given_actions, deleted_rows=rows)
+            transaction.commit(proposed, deleted_rows=rows)
     assert paths(writer) == {"a"}
 
 
@@ -303,9 +309,9 @@ def test_a_compaction_leaves_out_what_came_back(shrinks: bool) -> None:
     assert ours.snapshot is not None
     sources = ours.snapshot.files.to_actions(None)
     restoring(rival_of(writer), 0).commit()
-    gone = [remove(file, data_change=False) for file in sources]
-    bins = [Bin(sources=frozenset(each.key for each in gone), outputs=frozenset({"all"}))]
-    assert ours.commit_bins([*gone, add("all", data_change=False)], bins) is None
+    tombstones = [remove(file, data_change=False) for file in sources]
+    bins = [Bin(sources=frozenset(tombstone.key for tombstone in tombstones), outputs=frozenset({"all"}))]
+    assert ours.commit_bins([*tombstones, add("all", data_change=False)], bins) is None
     assert paths(writer) == {"a", "b"}
     assert hidden(writer, "a") == set()
 

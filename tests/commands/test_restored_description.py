@@ -26,11 +26,11 @@ def restored(
     downgrade: bool = False,
 ) -> RestoredDefinition:
     writer = created(add("a"), protocol=protocols[0], described=then)
-    given = [each for each in domains if each is not None]
+    existing = [action for action in domains if action is not None]
     if domains[0] is not None:
         writer.commit([domains[0]])
     before = writer.table.snapshots.latest()
-    writer.commit([now, *([] if protocols[0] == protocols[1] else [protocols[1]]), *given[-1:]])
+    writer.commit([now, *([] if protocols[0] == protocols[1] else [protocols[1]]), *existing[-1:]])
     return restored_definition(writer.table.snapshots.latest(), before, may_downgrade=downgrade)
 
 

@@ -28,7 +28,7 @@ def test_the_difference_is_that_of_the_sets_of_path_and_vector(now: dict[str, st
     difference = file_difference(ours, theirs)
     leaving = {file.key for file in ours.to_actions(difference.leaving)}
     coming = {file.key for file in theirs.to_actions(difference.coming)}
-    keys_now, keys_then = ({file.key for file in each.to_actions(None)} for each in (ours, theirs))
+    keys_now, keys_then = ({file.key for file in files.to_actions(None)} for files in (ours, theirs))
     assert (leaving, coming) == (keys_now - keys_then, keys_then - keys_now)
     assert difference.num_leaving == len(leaving)
 

@@ -205,7 +205,7 @@ def test_vectors_stay_as_long_as_their_files(tmp_path: Path) -> None:
     root = tmp_path / "t"
     table = on_disk(root)
     ids = [uuid.UUID(int=number, version=4) for number in range(6)]
-    names = [f"deletion_vector_{each}.bin" for each in ids]
+    names = [f"deletion_vector_{file_id}.bin" for file_id in ids]
     where = ["u", "prefix", "p", "elsewhere", "removed long ago", "orphan"]
     stored = [names[0], f"aB/{names[1]}", f"date=2/{names[2]}", names[3], names[4], names[5]]
     vectors = [
@@ -216,7 +216,7 @@ def test_vectors_stay_as_long_as_their_files(tmp_path: Path) -> None:
         ("u", encoded_location(ids[4], prefix="")),
     ]
     adds = [with_vector(f"f{number}", kind, text) for number, (kind, text) in enumerate(vectors)]
-    table.write(*stored, *(each.path for each in adds))
+    table.write(*stored, *(file.path for file in adds))
     table.commit(*adds)
     table.commit(table.removed("f4"))
     table.wait(WEEK_HOURS + 1)
@@ -467,7 +467,7 @@ def test_writers_whose_files_a_vacuum_takes_are_refused(path: str) -> None:
     again = table.begin_at(Operation(name="ROW TRACKING BACKFILL"), snapshot=table.latest())
     live = table.latest().files.to_actions()
     start()
-    again.commit([msgspec.structs.replace(each, tags={"a": "b"}, data_change=False) for each in live])
+    again.commit([msgspec.structs.replace(file, tags={"a": "b"}, data_change=False) for file in live])
 
 
 def test_lite_takes_from_the_log_what_was_removed(table: Target) -> None:
@@ -486,10 +486,10 @@ def test_lite_takes_vectors_and_change_data_of_the_log_too() -> None:
     clock = TestClock()
     table = Target.made(MemoryStore(clock=clock), clock, protocol=VECTORS)
     ids = [uuid.UUID(int=number, version=4) for number in range(2)]
-    names = [f"deletion_vector_{each}.bin" for each in ids]
+    names = [f"deletion_vector_{file_id}.bin" for file_id in ids]
     table.write("f", "g", *names, "_change_data/c", "kept")
     first, second = (
-        with_vector(path, "u", encoded_location(each, prefix="")) for path, each in zip("fg", ids, strict=True)
+        with_vector(path, "u", encoded_location(file_id, prefix="")) for path, file_id in zip("fg", ids, strict=True)
     )
     table.commit(first, second)
     table.commit(

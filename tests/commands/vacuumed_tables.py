@@ -111,11 +111,11 @@ class Target:
 
     def notes(self) -> list[CommitInfo]:
         """The entries of VACUUM in the history, oldest first."""
-        found = []
+        infos = []
         for file in self.store.list_from("_delta_log"):
             if file.path.endswith(".json"):
                 for line in self.store.read(file.path).splitlines():
                     info = msgspec.json.decode(line).get("commitInfo")
                     if info is not None and str(info.get("operation")).startswith("VACUUM"):
-                        found.append(msgspec.convert(info, CommitInfo))
-        return found
+                        infos.append(msgspec.convert(info, CommitInfo))
+        return infos
