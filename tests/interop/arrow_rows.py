@@ -37,11 +37,11 @@ def _values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     if pa.types.is_struct(kind):
         return _structs(column)
     if pa.types.is_map(kind):
-        return [_entries(found) for found in _lists(column, pairs=True)]
+        return [_entries(pairs) for pairs in _lists(column, pairs=True)]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         # Polars has no maps: it reads them as lists of entries.
         if pa.types.is_struct(kind.value_type) and [f.name for f in kind.value_type] == ["key", "value"]:
-            return [_entries(found) for found in _lists(column, pairs=False)]
+            return [_entries(pairs) for pairs in _lists(column, pairs=False)]
         return _lists(column, pairs=False)
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).to_pylist()
@@ -89,8 +89,8 @@ def _lists(column: Any, *, pairs: bool) -> list[Any]:
     return [tuple(flat[start:end]) if ok else None for (start, end), ok in zip(bounds, valid, strict=True)]
 
 
-def _entries(found: tuple[Any, ...] | None) -> Any:
-    return None if found is None else ("map", *sorted(found, key=repr))
+def _entries(pairs: tuple[Any, ...] | None) -> Any:
+    return None if pairs is None else ("map", *sorted(pairs, key=repr))
 
 
 def explain(ours: Rows, theirs: Rows) -> str:

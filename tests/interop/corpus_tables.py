@@ -68,15 +68,15 @@ def folder_of(name: str) -> str:
 
 def expectations() -> list[Expectation]:
     """Every table and version for which the corpus says what is in it."""
-    found = []
+    expected = []
     for path in sorted(_members()):
         parts = path.split("/")
         if parts[0] == "golden" and parts[2:] == ["expected"]:
-            found.append(Expectation(name=f"golden/{parts[1]}", content=path))
+            expected.append(Expectation(name=f"golden/{parts[1]}", content=path))
         elif parts[0] == "dat" and parts[2:3] == ["expected"] and parts[4:] == ["table_content.parquet"]:
             version = None if parts[3] == "latest" else int(parts[3].removeprefix("v"))
-            found.append(Expectation(name=f"dat/{parts[1]}", version=version, content=path))
-    return found
+            expected.append(Expectation(name=f"dat/{parts[1]}", version=version, content=path))
+    return expected
 
 
 def unpack(into: Path) -> None:
@@ -91,16 +91,16 @@ def expected_table(corpus: Path, expectation: Expectation) -> pa.Table:
     if expectation.name == "golden/data-reader-partition-values":
         position = table.column_names.index("as_timestamp")
         right = pa.scalar(datetime(2021, 9, 8, 11, 11, 11, tzinfo=UTC), pa.timestamp("us", "UTC"))
-        column = pa.array([right if found is not None else None for found in table["as_timestamp"].to_pylist()])
+        column = pa.array([right if value is not None else None for value in table["as_timestamp"].to_pylist()])
         table = table.set_column(position, "as_timestamp", column)
     return table
 
 
 def _members() -> set[str]:
-    found: set[str] = set()
+    members: set[str] = set()
     for archive_name in ("golden", "dat"):
         path = CORPUS / f"{archive_name}.tar.gz"
         if path.is_file():
             with tarfile.open(path) as archive:
-                found |= {member.name.rstrip("/") for member in archive}
-    return found
+                members |= {member.name.rstrip("/") for member in archive}
+    return members

@@ -206,8 +206,8 @@ def restore(spark: Any, delta: Any, folder: str) -> None:
     table = table_of(spark, delta, path)
     append(spark, path, 10, 12)
     result = table.restoreToVersion(1)
-    told = dict(zip(result.columns, result.first(), strict=True))
-    assert (told["num_removed_files"], told["num_of_files_after_restore"]) == (1, 1), told
+    metrics = dict(zip(result.columns, result.first(), strict=True))
+    assert (metrics["num_removed_files"], metrics["num_of_files_after_restore"]) == (1, 1), metrics
     assert len(ids(table)) == 10
     table.restoreToTimestamp(time_of(table, 2))
     assert len(ids(table)) == 12
@@ -305,18 +305,18 @@ def protocol(spark: Any, delta: Any, folder: str) -> None:
     properties = "TBLPROPERTIES ('delta.minReaderVersion' = '1', 'delta.minWriterVersion' = '2', 'delta.enableDeletionVectors' = 'false')"
     table = table_of(spark, delta, f"{folder}/t", properties=properties)
 
-    def told() -> tuple[int, int]:
-        found = table.detail().first()
-        return found.minReaderVersion, found.minWriterVersion
+    def versions() -> tuple[int, int]:
+        detail = table.detail().first()
+        return detail.minReaderVersion, detail.minWriterVersion
 
     def features() -> list[str]:
         return list(table.detail().first().tableFeatures)
 
-    assert told() == (1, 2)
+    assert versions() == (1, 2)
     table.upgradeTableProtocol(1, 4)
-    assert told() == (1, 4)
+    assert versions() == (1, 4)
     table.addFeatureSupport("v2Checkpoint")
-    assert told() == (3, 7)
+    assert versions() == (3, 7)
     assert "v2Checkpoint" in features()
     table.dropFeatureSupport("v2Checkpoint")
     assert "v2Checkpoint" not in features()
@@ -373,13 +373,13 @@ def create(spark: Any, delta: Any, folder: str) -> None:
     schema = table.toDF().schema
     assert (schema["n"].nullable, schema["words"].dataType) == (False, ArrayType(StringType()))
     assert schema["n"].metadata["comment"] == "a number"
-    told = table.detail().first()
-    assert (told.description, told.partitionColumns, told.properties["mine.key"]) == ("about", ["p"], "value")
+    detail = table.detail().first()
+    assert (detail.description, detail.partitionColumns, detail.properties["mine.key"]) == ("about", ["p"], "value")
     spark.sql("DROP TABLE of_client")
 
 
 @program
-def create_by_each_mode(spark: Any, delta: Any, folder: str) -> None:
+def creation_modes(spark: Any, delta: Any, folder: str) -> None:
     path = f"{folder}/t"
     made = delta.create(spark).location(path).addColumn("id", "BIGINT").clusterBy("id").execute()
     assert made.detail().first().clusteringColumns == ["id"]

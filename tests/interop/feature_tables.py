@@ -34,8 +34,8 @@ def _properties(text: str) -> str:
 
 def _create(properties: str = "", *, columns: str = "id BIGINT, word STRING", clause: str = "") -> str:
     """Creates it without deletion vectors, which are a feature of their own, unless `properties` says otherwise."""
-    given = properties if "DeletionVectors" in properties else f"{properties}, {NO_VECTORS}".removeprefix(", ")
-    return f"CREATE TABLE {{t}} ({columns}) USING delta {clause} {_properties(given)}"
+    complete = properties if "DeletionVectors" in properties else f"{properties}, {NO_VECTORS}".removeprefix(", ")
+    return f"CREATE TABLE {{t}} ({columns}) USING delta {clause} {_properties(complete)}"
 
 
 VECTORS = "'delta.enableDeletionVectors' = 'true'"

@@ -15,13 +15,13 @@ ANSWER = "@rows "
 """Starts the line; Spark prints what it likes."""
 
 
-def main(places: list[str]) -> None:
+def main(paths: list[str]) -> None:
     spark = other_session("iceberg", {"spark.jars": os.environ["ANABRANCH_ICEBERG_JAR"]})
-    found = {}
-    for place in places:
-        frame = spark.read.format("iceberg").load(place)
-        found[place] = sorted(frame.toJSON().collect())
-    print(ANSWER + json.dumps(found), flush=True)
+    rows = {}
+    for path in paths:
+        frame = spark.read.format("iceberg").load(path)
+        rows[path] = sorted(frame.toJSON().collect())
+    print(ANSWER + json.dumps(rows), flush=True)
 
 
 if __name__ == "__main__":

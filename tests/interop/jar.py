@@ -67,8 +67,8 @@ class Jar:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith(ANSWER):
-                found: dict[str, Any] = json.loads(line.removeprefix(ANSWER))
-                if "error" in found:
-                    raise JarError(found["error"])
-                return found
+                answer: dict[str, Any] = json.loads(line.removeprefix(ANSWER))
+                if "error" in answer:
+                    raise JarError(answer["error"])
+                return answer
         raise JarError(f"the process ended: {self._log.read_text()[-4000:]}")

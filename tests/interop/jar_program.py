@@ -42,8 +42,8 @@ def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     if "query" not in request:
         return {}
     table = spark.sql(request["query"]).toArrow()
-    handle, path = tempfile.mkstemp(suffix=".arrow")
-    os.close(handle)
+    descriptor, path = tempfile.mkstemp(suffix=".arrow")
+    os.close(descriptor)
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return {"rows": path}
@@ -62,10 +62,10 @@ def main() -> None:
     print(ANSWER + json.dumps({"ready": spark.version}), flush=True)
     for line in sys.stdin:
         try:
-            found = answer(spark, json.loads(line))
+            document = answer(spark, json.loads(line))
         except Exception as error:
-            found = {"error": str(error)[:2000]}
-        print(ANSWER + json.dumps(found), flush=True)
+            document = {"error": str(error)[:2000]}
+        print(ANSWER + json.dumps(document), flush=True)
 
 
 if __name__ == "__main__":

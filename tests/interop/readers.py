@@ -15,8 +15,8 @@ from pyiceberg.table import StaticTable
 def read_by_delta_rs(root: str, version: int | None = None, storage_options: dict[str, str] | None = None) -> pa.Table:
     """The rows, through its query engine: the one that knows deletion vectors."""
     table = deltalake.DeltaTable(root, version=version, storage_options=storage_options)
-    found = deltalake.QueryBuilder().register("t", table).execute("SELECT * FROM t")
-    return pa.table(found.read_all())
+    rows = deltalake.QueryBuilder().register("t", table).execute("SELECT * FROM t")
+    return pa.table(rows.read_all())
 
 
 def read_by_duckdb(root: str) -> pa.Table:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 EXPECTATIONS = expectations()
 WITHOUT_EXPECTATION = sorted(
-    set(names()) - REFUSED.keys() - LOG_ONLY - OUTSIDE - {found.name for found in EXPECTATIONS}
+    set(names()) - REFUSED.keys() - LOG_ONLY - OUTSIDE - {expectation.name for expectation in EXPECTATIONS}
 )
 
 
@@ -34,16 +34,16 @@ def test_rows_are_those_expected(delta: SparkSession, corpus: Path, expectation:
     reader = delta.read.format("delta")
     if expectation.version is not None:
         reader = reader.option("versionAsOf", expectation.version)
-    found = reader.load(str(corpus / folder_of(expectation.name))).toArrow()
-    assert difference(found, expected_table(corpus, expectation)) == ""
+    rows = reader.load(str(corpus / folder_of(expectation.name))).toArrow()
+    assert difference(rows, expected_table(corpus, expectation)) == ""
 
 
 @pytest.mark.parametrize("name", WITHOUT_EXPECTATION)
 def test_rows_are_those_of_delta_rs(delta: SparkSession, corpus: Path, name: str) -> None:
     """Where the corpus does not say what is in a table, another reader does."""
     root = str(corpus / folder_of(name))
-    found = delta.read.format("delta").load(root).toArrow()
-    assert difference(found, read_by_delta_rs(root)) == ""
+    rows = delta.read.format("delta").load(root).toArrow()
+    assert difference(rows, read_by_delta_rs(root)) == ""
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

@@ -49,8 +49,8 @@ def here(native: SparkSession, root: Path, columns: str = "*") -> Rows:
 def protocol(root: Path) -> dict[str, Any]:
     commits = sorted(file for file in (root / "_delta_log").glob("*.json") if file.stem.isdigit())
     actions = [json.loads(line) for file in commits for line in file.read_text().splitlines()]
-    found: dict[str, Any] = [action["protocol"] for action in actions if "protocol" in action][-1]
-    return found
+    latest: dict[str, Any] = [action["protocol"] for action in actions if "protocol" in action][-1]
+    return latest
 
 
 IMPLIED = {1: set(), 2: {"appendOnly", "invariants"}, 3: {"appendOnly", "invariants", "checkConstraints"}}
@@ -59,8 +59,11 @@ IMPLIED = {1: set(), 2: {"appendOnly", "invariants"}, 3: {"appendOnly", "invaria
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_the_table_has_the_feature(made: Callable[[str], Path], kind: str) -> None:
-    found = protocol(made(kind))
-    assert set(TABLES[kind].features) <= {*found.get("writerFeatures", ()), *IMPLIED.get(found["minWriterVersion"], ())}
+    written = protocol(made(kind))
+    assert set(TABLES[kind].features) <= {
+        *written.get("writerFeatures", ()),
+        *IMPLIED.get(written["minWriterVersion"], ()),
+    }
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -111,10 +114,10 @@ def test_delta_rs_and_we_write_in_turn(
 def append_by_delta_rs(root: Path, *, id_: int) -> None:
     """A row as one that is there, with another id; columns that are computed are left to delta-rs."""
     schema = pa.schema(DeltaTable(str(root)).schema())
-    given = [field for field in schema if field.name not in GENERATED]
-    values = [pa.array([id_ if field.name == "id" else None]).cast(field.type) for field in given]
-    names = [field.name for field in given]
-    mode = "merge" if len(given) < len(schema) else None
+    stored = [field for field in schema if field.name not in GENERATED]
+    values = [pa.array([id_ if field.name == "id" else None]).cast(field.type) for field in stored]
+    names = [field.name for field in stored]
+    mode = "merge" if len(stored) < len(schema) else None
     deltalake.write_deltalake(str(root), pa.table(values, names=names), mode="append", schema_mode=mode)
 
 
@@ -182,9 +185,9 @@ def test_we_go_on_with_tables_of_delta_rs(native: SparkSession, tmp_path: Path, 
         native.sql(f"UPDATE delta.`{root}` SET word = 'changed' WHERE id = 10")
     deltalake.write_deltalake(str(root), ROWS.slice(1, 1), mode="append", schema_mode="merge")
     for read in (read_by_delta_rs, read_by_duckdb):
-        found = read(str(root))
-        assert_equal_rows(native, root, found, "*")
-    assert {10, 11} <= set(found["id"].to_pylist())
+        rows = read(str(root))
+        assert_equal_rows(native, root, rows, "*")
+    assert {10, 11} <= set(rows["id"].to_pylist())
 
 
 def test_rows_that_duckdb_inserts(native: SparkSession, tmp_path: Path) -> None:

@@ -53,17 +53,17 @@ def check(reader: str, kind: str, root: str, table: WrittenTable) -> None:
         with pytest.raises(Exception, match=refusal):
             READERS[reader](root)
         return
-    found = READERS[reader](root)
-    difference = explain(rows_of(found, table.columns), table.rows)
+    rows = READERS[reader](root)
+    difference = explain(rows_of(rows, table.columns), table.rows)
     assert (difference != "") == ((reader, kind) in MISREAD), difference
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_we_read_what_we_write(delta: SparkSession, written: Callable[[str], WrittenTable], kind: str) -> None:
     table = written(kind)
-    found = delta.read.format("delta").load(table.root).toArrow()
-    assert tuple(found.column_names) == table.columns
-    assert explain(rows_of(found), table.rows) == ""
+    rows = delta.read.format("delta").load(table.root).toArrow()
+    assert tuple(rows.column_names) == table.columns
+    assert explain(rows_of(rows), table.rows) == ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +91,7 @@ def test_checkpoints_replace_the_commits_before_them(
         if match and int(match[1]) < checkpointed:
             file.unlink()
     if reader == "anabranch":
-        found = native.read.format("delta").load(root).toArrow()
-        assert explain(rows_of(found, table.columns), table.rows) == ""
+        rows = native.read.format("delta").load(root).toArrow()
+        assert explain(rows_of(rows, table.columns), table.rows) == ""
     else:
         check(reader, kind, root, table)

@@ -64,15 +64,15 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def rows_by_iceberg(places: list[str]) -> dict[str, list[str]]:
+def rows_by_iceberg(paths: list[str]) -> dict[str, list[str]]:
     program = Path(__file__).with_name("iceberg_program.py")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, str(program), *places]
+    command = [sys.executable, str(program), *paths]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert ran.returncode == 0, ran.stderr[-4000:]
     (line,) = (line for line in ran.stdout.splitlines() if line.startswith(ANSWER))
-    found: dict[str, list[str]] = json.loads(line.removeprefix(ANSWER))
-    return found
+    rows: dict[str, list[str]] = json.loads(line.removeprefix(ANSWER))
+    return rows
 
 
 def test_iceberg_reads_what_is_there(native: SparkSession, tmp_path: Path) -> None:

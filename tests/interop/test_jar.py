@@ -155,8 +155,8 @@ def test_both_change_rows_in_turn(jar: Jar, native: SparkSession, tmp_path: Path
     jar.run(f"UPDATE delta.`{root}` SET n = -4 WHERE id = 9")
     changed = {5: -1, 6: -1, 7: -2, 8: -3, 9: -4, 200: 0}
     expected = {id_: id_ * 2 for id_ in range(100) if id_ not in (1, 2, 3, 20)} | changed
-    for found in (by_jar(jar, root), here(native, root)):
-        rows = found.to_pylist()
+    for output in (by_jar(jar, root), here(native, root)):
+        rows = output.to_pylist()
         assert {row["id"]: row["n"] for row in rows} == expected
         assert len(rows) == len(expected)
 

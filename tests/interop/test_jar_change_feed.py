@@ -48,7 +48,7 @@ def statements(root: str, properties: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", PROPERTIES)
 def test_both_write_and_read_the_same_feed(jar: Jar, native: SparkSession, tmp_path: Path, kind: str) -> None:
-    found = {}
+    changes = {}
     for writer in ("jar", "ours"):
         root = str(tmp_path / writer)
         for statement in statements(root, PROPERTIES[kind]):
@@ -57,5 +57,5 @@ def test_both_write_and_read_the_same_feed(jar: Jar, native: SparkSession, tmp_p
         theirs, ours = jar.rows(query), native.sql(query).toArrow()
         assert ours.column_names == theirs.column_names
         assert explain(rows_of(ours), rows_of(theirs)) == ""
-        found[writer] = rows_of(ours.drop_columns(["_commit_timestamp"]))
-    assert explain(found["ours"], found["jar"]) == ""
+        changes[writer] = rows_of(ours.drop_columns(["_commit_timestamp"]))
+    assert explain(changes["ours"], changes["jar"]) == ""

@@ -23,11 +23,11 @@ pytestmark = [
 
 def commit(root: str) -> dict[str, list[dict[str, Any]]]:
     """The actions of version 0 by kind."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    actions: dict[str, list[dict[str, Any]]] = {}
     for line in Path(root, "_delta_log", f"{0:020}.json").read_text().splitlines():
         [(kind, action)] = json.loads(line).items()
-        found.setdefault(kind, []).append(action)
-    return found
+        actions.setdefault(kind, []).append(action)
+    return actions
 
 
 def test_both_make_the_same_table_of_a_folder(jar: Jar, native: SparkSession, tmp_path: Path) -> None:
@@ -52,33 +52,33 @@ def test_both_make_the_same_table_of_a_folder(jar: Jar, native: SparkSession, tm
     DeltaTable.convertToDelta(native, f"parquet.`{ours}`", "k INT, w STRING")
     one, other = commit(ours), commit(theirs)
     columns = [
-        sorted(json.loads(each["metaData"][0]["schemaString"])["fields"], key=lambda field: field["name"])
-        for each in (one, other)
+        sorted(json.loads(actions["metaData"][0]["schemaString"])["fields"], key=lambda field: field["name"])
+        for actions in (one, other)
     ]
     assert columns[0] == columns[1]
     assert one["metaData"][0]["partitionColumns"] == other["metaData"][0]["partitionColumns"]
     files = [
         {
             add["path"]: (add["partitionValues"], add["size"], {**json.loads(add["stats"]), "tightBounds": None})
-            for add in each["add"]
+            for add in actions["add"]
         }
-        for each in (one, other)
+        for actions in (one, other)
     ]
     assert files[0].keys() == files[1].keys()
     for path, (values, size, statistics) in files[0].items():
-        told = files[1][path]
-        assert (values, size, statistics["numRecords"]) == (told[0], told[1], told[2]["numRecords"]), path
+        expected = files[1][path]
+        assert (values, size, statistics["numRecords"]) == (expected[0], expected[1], expected[2]["numRecords"]), path
         for bound in ("minValues", "maxValues"):
             # The jar writes an empty bound for a struct without values.
-            theirs_told = {name: value for name, value in told[2][bound].items() if value != {}}
-            assert statistics[bound] == theirs_told, path
-    info, known = one["commitInfo"][0], other["commitInfo"][0]
+            bounds = {name: value for name, value in expected[2][bound].items() if value != {}}
+            assert statistics[bound] == bounds, path
+    our_info, their_info = one["commitInfo"][0], other["commitInfo"][0]
     for field in ("operation", "operationMetrics", "isBlindAppend"):
-        assert info[field] == known[field], field
+        assert our_info[field] == their_info[field], field
     # The jar writes numbers and truth values as such; in its history they are texts, as ours are in the log.
-    given = known["operationParameters"]
-    as_texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
-    assert info["operationParameters"] == as_texts
+    parameters = their_info["operationParameters"]
+    as_texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()}
+    assert our_info["operationParameters"] == as_texts
     query = f"SELECT * FROM delta.`{ours}`"
     assert sorted(map(str, jar.rows(query).to_pylist())) == sorted(map(str, native.sql(query).toArrow().to_pylist()))
     jar.run(f"DELETE FROM delta.`{ours}` WHERE id = 21")
@@ -91,11 +91,11 @@ def test_both_write_the_same_manifests(jar: Jar, native: SparkSession, tmp_path:
         "id", "element_at(array('a b', 'c=d', NULL), CAST(id % 3 AS INT) + 1) AS w"
     )
     frame.write.format("delta").option("delta.enableDeletionVectors", "false").partitionBy("w").save(root)
-    found = []
+    manifests = []
     for generate in (native.sql, jar.run):
         shutil.rmtree(f"{root}/_symlink_format_manifest", ignore_errors=True)
         generate(f"GENERATE symlink_format_manifest FOR TABLE delta.`{root}`")
         files = [file for file in Path(root, "_symlink_format_manifest").rglob("manifest") if file.is_file()]
-        found.append({str(file): sorted(file.read_text().splitlines()) for file in files})
-    assert found[0] == found[1]
-    assert len(found[0]) == 3
+        manifests.append({str(file): sorted(file.read_text().splitlines()) for file in files})
+    assert manifests[0] == manifests[1]
+    assert len(manifests[0]) == 3

@@ -63,15 +63,15 @@ def test_rows_keep_the_ids_that_the_jar_gave_them(jar: Jar, native: SparkSession
         f"INSERT INTO delta.`{root}` {ROWS.format(40, 60)}",
         *(statement.format(t=f"delta.`{root}`") for statement in CHANGES),
     )
-    asked = f"SELECT *, _metadata.row_id AS r, _metadata.row_commit_version AS v FROM delta.`{root}`"
-    before = jar.rows(asked)
+    query = f"SELECT *, _metadata.row_id AS r, _metadata.row_commit_version AS v FROM delta.`{root}`"
+    before = jar.rows(query)
     table = table_at(DeltaSession.of(native), root)
     purge(table)
     assert optimize(table, zorder_by=["part", "word"]).num_bins
-    assert explain(rows_of(jar.rows(asked)), rows_of(before)) == ""
+    assert explain(rows_of(jar.rows(query)), rows_of(before)) == ""
     jar.run(f"INSERT INTO delta.`{root}` {ROWS.format(100, 110)}", f"UPDATE delta.`{root}` SET part = 1 WHERE id = 104")
-    before = jar.rows(asked)
+    before = jar.rows(query)
     assert optimize(table).num_bins == 1
-    after = jar.rows(asked)
+    after = jar.rows(query)
     assert explain(rows_of(after), rows_of(before)) == ""
     assert len(set(after["r"].to_pylist())) == len(after)

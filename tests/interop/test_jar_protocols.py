@@ -73,11 +73,11 @@ def jar() -> Iterator[Jar]:
 
 def protocol_of(root: Path) -> dict[str, Any]:
     """The newest one of the log, features as sets."""
-    found: dict[str, Any] = {}
+    protocol: dict[str, Any] = {}
     for commit in sorted((root / "_delta_log").glob("*.json")):
         for line in commit.read_text("utf-8").splitlines():
-            found = json.loads(line).get("protocol", found)
-    return {name: set(value) if isinstance(value, list) else value for name, value in found.items()}
+            protocol = json.loads(line).get("protocol", protocol)
+    return {name: set(value) if isinstance(value, list) else value for name, value in protocol.items()}
 
 
 @pytest.mark.parametrize("case", CREATIONS)

@@ -49,21 +49,21 @@ TABLES = {
 def last_commit(root: str) -> dict[str, Any]:
     """The actions of the newest commit, files by what distinguishes them."""
     newest = max(path for path in Path(root, "_delta_log").glob("*.json") if path.stem.isdigit())
-    found: dict[str, Any] = {"adds": {}, "removes": {}, "domains": {}}
+    commit: dict[str, Any] = {"adds": {}, "removes": {}, "domains": {}}
     for line in newest.read_text().splitlines():
         ((kind, action),) = json.loads(line).items()
         if kind in {"add", "remove"}:
             action = {name: value for name, value in action.items() if name not in {"deletionTimestamp", "tags"}}
-            found[f"{kind}s"][action["path"], json.dumps(action.get("deletionVector"), sort_keys=True)] = action
+            commit[f"{kind}s"][action["path"], json.dumps(action.get("deletionVector"), sort_keys=True)] = action
         elif kind == "domainMetadata":
-            found["domains"][action["domain"]] = json.loads(action["configuration"])
+            commit["domains"][action["domain"]] = json.loads(action["configuration"])
         elif kind == "commitInfo":
-            given = action["operationParameters"]
-            parameters = {name: str(value) for name, value in given.items() if value is not None}
-            found[kind] = {**action, "operationParameters": parameters}
+            recorded = action["operationParameters"]
+            parameters = {name: str(value) for name, value in recorded.items() if value is not None}
+            commit[kind] = {**action, "operationParameters": parameters}
         else:
-            found[kind] = action
-    return found
+            commit[kind] = action
+    return commit
 
 
 def described(root: str) -> tuple[Any, Any]:
@@ -83,7 +83,7 @@ def described(root: str) -> tuple[Any, Any]:
 @pytest.mark.parametrize("version", [1, 3])
 def test_both_restore_alike(jar: Jar, native: SparkSession, tmp_path: Path, kind: str, version: int) -> None:
     theirs, ours = str(tmp_path / "theirs"), str(tmp_path / "ours")
-    jar.run(*(each.format(t=f"delta.`{theirs}`") for each in TABLES[kind]))
+    jar.run(*(statement.format(t=f"delta.`{theirs}`") for statement in TABLES[kind]))
     shutil.copytree(theirs, ours)
     (their_result,) = jar.rows(f"RESTORE TABLE delta.`{theirs}` TO VERSION AS OF {version}").to_pylist()
     (our_result,) = native.sql(f"RESTORE TABLE delta.`{ours}` TO VERSION AS OF {version}").toArrow().to_pylist()
@@ -107,7 +107,7 @@ def test_both_clone_alike_and_read_each_others_clones(
     jar: Jar, native: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     source, theirs, ours = (str(tmp_path / name) for name in ("the source", "theirs", "ours"))
-    jar.run(*(each.format(t=f"delta.`{source}`") for each in TABLES[kind]))
+    jar.run(*(statement.format(t=f"delta.`{source}`") for statement in TABLES[kind]))
     clone = "CREATE TABLE delta.`{}` SHALLOW CLONE delta.`{}` TBLPROPERTIES ('own' = 'x')"
     (their_result,) = jar.rows(clone.format(theirs, source)).to_pylist()
     (our_result,) = native.sql(clone.format(ours, source)).toArrow().to_pylist()

@@ -40,10 +40,10 @@ STATEMENTS = [
 
 
 def ids(jar: Jar, root: str) -> dict[int, tuple[int, int]]:
-    asked = f"SELECT id, _metadata.row_id AS r, _metadata.row_commit_version AS v FROM delta.`{root}`"
-    found = jar.rows(asked).to_pylist()
-    assert len({row["r"] for row in found}) == len(found)
-    return {row["id"]: (row["r"], row["v"]) for row in found}
+    query = f"SELECT id, _metadata.row_id AS r, _metadata.row_commit_version AS v FROM delta.`{root}`"
+    rows = jar.rows(query).to_pylist()
+    assert len({row["r"] for row in rows}) == len(rows)
+    return {row["id"]: (row["r"], row["v"]) for row in rows}
 
 
 @pytest.mark.parametrize(("layout", "first"), [("vectors", 0), ("copy on write", 1)])
@@ -57,7 +57,7 @@ def test_rows_have_the_ids_that_the_jar_alone_gives_them(
         jar.run(f"CREATE TABLE delta.`{root}` USING delta TBLPROPERTIES ({properties}) AS {ROWS.format(0, 20)}")
     merged = set[int]()
     for number, statement in enumerate(STATEMENTS):
-        known = set(ids(jar, both))
+        existing = set(ids(jar, both))
         jar.run(statement.format(t=f"delta.`{alone}`"))
         if number % 2 == first:
             native.sql(statement.format(t=f"delta.`{both}`"))
@@ -65,7 +65,7 @@ def test_rows_have_the_ids_that_the_jar_alone_gives_them(
             jar.run(statement.format(t=f"delta.`{both}`"))
         theirs, ours = ids(jar, alone), ids(jar, both)
         if "NOT MATCHED" in statement:
-            merged = theirs.keys() - known
+            merged = theirs.keys() - existing
         assert {key: version for key, (_, version) in ours.items()} == {k: v for k, (_, v) in theirs.items()}, statement
         assert {key: row_id for key, (row_id, _) in ours.items() if key not in merged} == {
             key: row_id for key, (row_id, _) in theirs.items() if key not in merged
@@ -85,9 +85,11 @@ def test_ids_given_to_rows_that_are_there(jar: Jar, native: SparkSession, tmp_pa
         enable = f"ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
         one, other = (native.sql, jar.run) if ours else (jar.run, native.sql)
         one(enable)
-        known = ids(jar, root)
+        before = ids(jar, root)
         change = f"UPDATE delta.`{root}` SET word = 'changed' WHERE id % 7 = 1"
         other(change)
-        now = ids(jar, root)
-        assert {key: row_id for key, (row_id, _) in now.items()} == {key: row_id for key, (row_id, _) in known.items()}
-        assert {key for key in now if now[key] != known[key]} == {1, 8, 15, 22, 29, 36}
+        after = ids(jar, root)
+        assert {key: row_id for key, (row_id, _) in after.items()} == {
+            key: row_id for key, (row_id, _) in before.items()
+        }
+        assert {key for key in after if after[key] != before[key]} == {1, 8, 15, 22, 29, 36}

@@ -65,11 +65,11 @@ def test_identity_columns_go_on_where_the_other_stopped(jar: Jar, native: SparkS
     append(native, root, "SELECT CAST(id AS INT) AS v FROM range(0, 4, 1, 2)")
     jar.run(f"INSERT INTO delta.`{root}` (v) VALUES (1), (2)")
     append(native, root, "SELECT 3 AS v")
-    found = [row["id"] for row in both(jar, native, root)]
-    assert len(set(found)) == len(found) == 11
-    assert all(value % 5 == 0 and value >= 5 for value in found)
+    ids = [row["id"] for row in both(jar, native, root)]
+    assert len(set(ids)) == len(ids) == 11
+    assert all(value % 5 == 0 and value >= 5 for value in ids)
     mark = ours(native, root).latest().schema["id"].metadata["delta.identity.highWaterMark"]
-    assert mark == max(found)
+    assert mark == max(ids)
 
 
 def test_identity_columns_of_ours_there(jar: Jar, native: SparkSession, root: str) -> None:
@@ -93,10 +93,10 @@ def test_numbers_that_ours_reserves_are_never_used_there(jar: Jar, native: Spark
     theirs()
     operations = [entry.operation for entry in DeltaTable.forPath(native, root).history().collect()]
     assert operations[::-1][2:] == ["WRITE", "RESERVE IDENTITY", "WRITE", "WRITE", "WRITE"]
-    found = [row["id"] for row in both(jar, native, root)]
-    assert len(set(found)) == len(found) == 9
+    ids = [row["id"] for row in both(jar, native, root)]
+    assert len(set(ids)) == len(ids) == 9
     mark = ours(native, root).latest().schema["id"].metadata["delta.identity.highWaterMark"]
-    assert mark == max(found)
+    assert mark == max(ids)
 
 
 def test_constraints_of_both(jar: Jar, native: SparkSession, root: str) -> None:
@@ -126,8 +126,8 @@ def test_generated_and_default_columns_of_both(jar: Jar, native: SparkSession, r
         append(native, root, "SELECT TIMESTAMP'2024-02-29 10:00:00' AS at, DATE'2024-03-01' AS day")
     alter_change_columns(ours(native, root), [ColumnChange(path=("n",), default="7")])
     jar.run(f"INSERT INTO delta.`{root}` (at) VALUES (NULL)")
-    found = both(jar, native, root)
-    assert sorted((str(row["day"]), row["n"]) for row in found) == [("2024-02-29", 42), ("2024-03-01", 42), ("None", 7)]
+    rows = both(jar, native, root)
+    assert sorted((str(row["day"]), row["n"]) for row in rows) == [("2024-02-29", 42), ("2024-03-01", 42), ("None", 7)]
 
 
 def test_columns_changed_by_us_and_read_there(jar: Jar, native: SparkSession, root: str) -> None:

@@ -54,9 +54,9 @@ def test_by_turns_while_columns_are_renamed_and_dropped(
     jar.run(f"INSERT INTO delta.`{source}` VALUES (3, 'c', 8)")
     with pytest.raises(JarError, match=EVOLVED):
         one()
-    for each in turns:
+    for turn in turns:
         with pytest.raises(JarError, match=NOT_ALLOWED):
-            each()
+            turn()
     other(allowSourceColumnRename="always")
     jar.run(f"ALTER TABLE delta.`{source}` DROP COLUMN w", f"ALTER TABLE delta.`{source}` RENAME COLUMN p TO q")
     native.sql(f"INSERT INTO delta.`{source}` VALUES (4, 9)")
@@ -70,8 +70,8 @@ def test_by_turns_while_columns_are_renamed_and_dropped(
     one(allowSourceColumnDrop="always", allowSourceColumnRename="always")
     jar.run(f"INSERT INTO delta.`{source}` VALUES (5, 9)")
     other(allowSourceColumnDrop="always", allowSourceColumnRename="always")
-    found = native.read.format("delta").load(target).select("id", "v", "p", "w", "q").orderBy("id").collect()
-    assert [tuple(row) for row in found] == [
+    rows = native.read.format("delta").load(target).select("id", "v", "p", "w", "q").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [
         (1, "a", 7, None, None),
         (2, "b", 7, None, None),
         (3, None, 8, "c", None),

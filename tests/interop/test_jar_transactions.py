@@ -77,8 +77,8 @@ def test_the_jar_writes_after_transactions(jar: Jar, native: SparkSession, tmp_p
     rows = {row[0]: row for row in table.rows[-1]}
     expected = {(id_, v + (id_ in {2, 100, 300}), part) for id_, v, part in rows.values() if id_ != 102}
     query = f"SELECT id, v, part FROM {name}"
-    for found in (jar.rows(query), native.sql(query).toArrow()):
-        assert set(rows_of(found, COLUMNS)) == expected | {(400, 1, 0)}
+    for output in (jar.rows(query), native.sql(query).toArrow()):
+        assert set(rows_of(output, COLUMNS)) == expected | {(400, 1, 0)}
     if tracked:
         after = row_ids(jar, native, table.root)
         assert {id_: after[id_] for id_ in before if id_ != 102} == {id_: before[id_] for id_ in before if id_ != 102}

@@ -28,7 +28,7 @@ def test_others_read_what_was_restored_and_cloned(native: SparkSession, tmp_path
     table.delete("id = 1")
     table.clone(clone, isShallow=True)
     table.restoreToVersion(1)
-    kept = [each for each in range(3000) if each % 3]
+    kept = [number for number in range(3000) if number % 3]
     assert ids(read_by_delta_rs(source)) == ids(read_by_duckdb(source)) == kept
     # DuckDB and Polars take absolute URIs for relative paths.
     assert ids(read_by_delta_rs(clone)) == [*kept[1:], 5000]

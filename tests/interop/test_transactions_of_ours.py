@@ -44,10 +44,10 @@ def test_every_version_has_the_rows_of_its_statements(
     copy = shutil.copytree(table.root, tmp_path / "copy")
     for version in reversed(range(len(table.rows))):
         if reader == "anabranch":
-            found = native.read.format("delta").option("versionAsOf", version).load(table.root).toArrow()
+            rows = native.read.format("delta").option("versionAsOf", version).load(table.root).toArrow()
         else:
-            found = READERS[reader](str(copy))
-        assert explain(rows_of(found.select(COLUMNS), COLUMNS), table.rows[version]) == "", f"version {version}"
+            rows = READERS[reader](str(copy))
+        assert explain(rows_of(rows.select(COLUMNS), COLUMNS), table.rows[version]) == "", f"version {version}"
         for file in (copy / "_delta_log").glob(f"{version:020}*"):
             file.unlink()
 
@@ -65,5 +65,5 @@ def test_the_feed_of_a_version_turns_the_rows_before_it_into_its_rows(
     table = written(kind)
     for version in range(1, len(table.rows)):
         query = f"SELECT * FROM table_changes_by_path('{table.root}', {version}, {version})"
-        found = after_changes(table.rows[version - 1], native.sql(query).toArrow())
-        assert explain(found, table.rows[version]) == "", f"version {version}"
+        rows = after_changes(table.rows[version - 1], native.sql(query).toArrow())
+        assert explain(rows, table.rows[version]) == "", f"version {version}"
