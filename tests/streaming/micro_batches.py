@@ -34,8 +34,8 @@ class Sink:
     batches: dict[int, list[str]] = dataclasses.field(default_factory=dict)
 
     def take(self, number: int, files: list[str]) -> None:
-        known = self.batches.setdefault(number, files)
-        assert known == files, f"batch {number} has other files when it is read again"
+        earlier = self.batches.setdefault(number, files)
+        assert earlier == files, f"batch {number} has other files when it is read again"
 
     @property
     def files(self) -> list[str]:
@@ -45,12 +45,12 @@ class Sink:
 def source(writer: Writer, **options: Any) -> StreamSource:
     """A run of a query, in a process of its own."""
     table = rival_of(writer).table
-    told = {name: str(value) for name, value in options.items()}
+    texts = {name: str(value) for name, value in options.items()}
     return StreamSource(
         table.snapshots,
         table="t",
         snapshot=table.snapshots.latest(),
-        options=SourceOptions.parse(told),
+        options=SourceOptions.parse(texts),
         to_milliseconds=int,
     )
 

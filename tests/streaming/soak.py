@@ -81,14 +81,14 @@ class Part:
                 start_new_session=True,
             )
         self.dies_at = None
-        self.seen = len(self.told())
+        self.seen = len(self.output())
         self.begun = time.monotonic()
 
-    def told(self) -> list[str]:
+    def output(self) -> list[str]:
         return self.log.read_text("utf-8", "replace").splitlines() if self.log.exists() else []
 
     def is_ready(self) -> bool:
-        return "ready" in self.told()[self.seen :]
+        return "ready" in self.output()[self.seen :]
 
     def kill(self, *, python_first: bool = False) -> None:
         """Kills the process with its JVM, which with `python_first` lives for as long as it takes to notice that it is alone."""
@@ -123,7 +123,7 @@ def soak(folder: Path, seconds: float, seed: int) -> Figures:
     if not figures.problems:
         _finish(folder, figures)
     for part in parts:
-        words = [line.split()[0] for line in part.told() if line]
+        words = [line.split()[0] for line in part.output() if line]
         figures.said.update(
             word for word in words if word in {"ready", "merged", "inserted", "optimized", "vacuumed", "conflict"}
         )
@@ -169,7 +169,7 @@ def _look(part: Part, chance: random.Random, figures: Figures) -> None:
     assert part.process is not None
     now = time.monotonic()
     if part.process.poll() is not None:
-        figures.problems.append(f"{part.name} ended by itself: " + "\n".join(part.told()[-40:]))
+        figures.problems.append(f"{part.name} ended by itself: " + "\n".join(part.output()[-40:]))
     elif part.dies_at is None and part.is_ready():
         part.dies_at = now + chance.uniform(*LIFE_SECONDS[part.name])
     elif part.dies_at is None and now > part.begun + READY_SECONDS:
@@ -190,8 +190,8 @@ def _finish(folder: Path, figures: Figures) -> None:
         figures.problems.append("the streams find no end")
     finally:
         last.kill()
-    if last.told()[-1:] != ["done"]:
-        figures.problems.append("the rest cannot be read: " + "\n".join(last.told()[-40:]))
+    if last.output()[-1:] != ["done"]:
+        figures.problems.append("the rest cannot be read: " + "\n".join(last.output()[-40:]))
 
 
 def _judge(folder: Path, figures: Figures) -> None:

@@ -78,9 +78,9 @@ def stream(delta: SparkSession, path: str, **options: Any) -> DataFrame:
 
 def put(delta: SparkSession, path: str, *ids: int) -> None:
     """One more commit, of one file."""
-    delta.createDataFrame([(each, "v") for each in ids], "id long, v string").coalesce(1).write.format("delta").mode(
-        "append"
-    ).save(path)
+    delta.createDataFrame([(row_id, "v") for row_id in ids], "id long, v string").coalesce(1).write.format(
+        "delta"
+    ).mode("append").save(path)
 
 
 def _taking(folder: str) -> Callable[[DataFrame, int], None]:

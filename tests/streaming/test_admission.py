@@ -8,8 +8,8 @@ import pytest
 from anabranch.streaming.admission import Admission, Sizes
 
 
-def sizes(*each: int) -> Sizes:
-    return np.array(each, dtype=np.int64)
+def sizes(*file_bytes: int) -> Sizes:
+    return np.array(file_bytes, dtype=np.int64)
 
 
 @pytest.mark.parametrize(

@@ -38,16 +38,16 @@ def failure_of(query: Any, error: type[DeltaError]) -> Any:
     """Why the query failed: Spark's exception has our text, and our error as its cause, but for Spark Connect."""
     with pytest.raises(StreamingQueryException) as raised:
         finished(query)
-    told = {error.__name__, error.condition}
-    assert any(word in str(raised.value) for word in told)
-    found = query.exception()
-    assert any(word in str(found) for word in told)
+    names = {error.__name__, error.condition}
+    assert any(word in str(raised.value) for word in names)
+    failure = query.exception()
+    assert any(word in str(failure) for word in names)
     if CONNECT is not None:
         pytest.skip("the rest needs the error itself")
     assert isinstance(raised.value.__cause__, error)
     # The same facts at each call, in an exception that was not raised before.
-    assert (type(found.__cause__), str(found.__cause__)) == (error, str(raised.value.__cause__))
-    return found.__cause__
+    assert (type(failure.__cause__), str(failure.__cause__)) == (error, str(raised.value.__cause__))
+    return failure.__cause__
 
 
 def test_each_batch_is_one_commit(delta: SparkSession, path: str, feed: Feed) -> None:
@@ -104,9 +104,9 @@ def test_complete_mode_replaces_all_rows(delta: SparkSession, path: str, feed: F
     finally:
         delta.conf.unset("spark.sql.sources.partitionOverwriteMode")
     assert rows(delta, path) == [("a", 2), ("b", 1)]
-    found = last(delta, path)
-    assert (found.operation, found.operationParameters["outputMode"]) == ("STREAMING UPDATE", "Complete")
-    assert found.operationMetrics["numRemovedFiles"] == "1"
+    commit = last(delta, path)
+    assert (commit.operation, commit.operationParameters["outputMode"]) == ("STREAMING UPDATE", "Complete")
+    assert commit.operationMetrics["numRemovedFiles"] == "1"
     renamed = counted.withColumnRenamed("count", "n")
     feed.put({"id": 4, "v": "b"})
     run(renamed.select("n"), feed, path, "complete", overwriteSchema=True)

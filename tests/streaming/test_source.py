@@ -442,9 +442,9 @@ def test_a_renamed_or_dropped_column_stops_a_stream_that_has_rows_of_before_to_r
     writer.append(add("b"))
     describe(writer, mapped(columns))
     writer.append(add("c"))
-    for each in (stream, source(writer)):
+    for query in (stream, source(writer)):
         with pytest.raises(StreamedColumnsRemappedError, match=what):
-            run(each, checkpoint, sink)
+            run(query, checkpoint, sink)
     assert all_of(writer) == ["a", "b", "c"]
 
 

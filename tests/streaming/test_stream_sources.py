@@ -61,11 +61,11 @@ def test_the_table_then_what_is_added(delta: SparkSession, path: str, reading: R
     assert reading.run(source).exception() is None
     assert len(reading.offsets()) == 3
     positions = [(1, 0, True), (2, -1, False), (3, -1, False)]
-    found = [json.loads(offset) for offset in reading.offsets()]
-    assert found == [
+    offsets = [json.loads(offset) for offset in reading.offsets()]
+    assert offsets == [
         {
             "sourceVersion": 1,
-            "reservoirId": found[0]["reservoirId"],
+            "reservoirId": offsets[0]["reservoirId"],
             "reservoirVersion": version,
             "index": index,
             "isStartingVersion": snapshot,
@@ -73,7 +73,7 @@ def test_the_table_then_what_is_added(delta: SparkSession, path: str, reading: R
         for version, index, snapshot in positions
     ]
     # delta-spark compares positions as text.
-    assert reading.offsets() == [json.dumps(offset, separators=(",", ":")) for offset in found]
+    assert reading.offsets() == [json.dumps(offset, separators=(",", ":")) for offset in offsets]
     assert query.recentProgress[0]["sources"][0]["description"] == f"DeltaSource[{path}]"
 
 
@@ -154,8 +154,8 @@ def test_paths_left_out_wide_rows_and_joins(delta: SparkSession, path: str, read
     frame = delta.range(0, 6, 1, 1).selectExpr("id", "id % 2 AS p", *wide)
     frame.write.format("delta").partitionBy("p").save(path)
     delta.sql(f"DELETE FROM delta.`{path}` WHERE id = 3")
-    known = delta.read.format("delta").load(path).select("id", F.col("c7").alias("known"))
-    source = stream(delta, path, excludeRegex="^p=0/").join(known, "id").select("id", "c119", "known")
+    table = delta.read.format("delta").load(path).select("id", F.col("c7").alias("known"))
+    source = stream(delta, path, excludeRegex="^p=0/").join(table, "id").select("id", "c119", "known")
     query = reading.run(source)
     assert reading.rows == [(1, 1, 1), (5, 5, 5)]
     assert query.exception() is None

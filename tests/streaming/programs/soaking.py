@@ -116,7 +116,9 @@ def change(spark: SparkSession) -> None:
         except BaseException as failure:
             failures.append(failure)
 
-    threads = [threading.Thread(target=repeat, args=each) for each in ((merge, insert), (optimize,), (vacuum,))]
+    threads = [
+        threading.Thread(target=repeat, args=statements) for statements in ((merge, insert), (optimize,), (vacuum,))
+    ]
     for thread in threads:
         thread.start()
     say("ready")
