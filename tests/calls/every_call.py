@@ -42,7 +42,7 @@ def storage_of(kind: str) -> Iterator[Storage]:
             yield S3Server(server, endpoint)
 
 
-def walk_all(kind: str, *, share: float = 1.0, named: Sequence[str] = (), tells: bool = False) -> Tally:
+def walk_all(kind: str, *, share: float = 1.0, named: Sequence[str] = (), prints: bool = False) -> Tally:
     """Let calls fail in all operations, or in those that are named."""
     pa.set_cpu_count(1)
     tally, rng = Tally(), random.Random(SEED)
@@ -50,16 +50,16 @@ def walk_all(kind: str, *, share: float = 1.0, named: Sequence[str] = (), tells:
         for operation in OPERATIONS:
             if named and operation.name not in named:
                 continue
-            began, told = time.monotonic(), len(tally.complaints)
+            began, earlier = time.monotonic(), len(tally.complaints)
             walk(storage, operation, tally, chosen=lambda: rng.random() < share)
-            if tells:
-                lines = [f"{kind}: {operation.name}, {time.monotonic() - began:.0f} s", *tally.complaints[told:]]
+            if prints:
+                lines = [f"{kind}: {operation.name}, {time.monotonic() - began:.0f} s", *tally.complaints[earlier:]]
                 print(*lines, sep="\n  ", flush=True)
     return tally
 
 
 if __name__ == "__main__":
     kind, share, *names = [*sys.argv[1:], "1"] if len(sys.argv) == 2 else sys.argv[1:]
-    result = walk_all(kind, share=float(share), named=names, tells=True)
+    result = walk_all(kind, share=float(share), named=names, prints=True)
     print(f"{kind}: {result}")
     sys.exit(1 if result.complaints else 0)

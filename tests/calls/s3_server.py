@@ -199,10 +199,10 @@ class S3Server:
 
     def contents(self) -> dict[str, bytes]:
         keys, prefix = self._bucket().keys, f"{self.root}/"
-        found = {name: key for name, key in keys.items() if name.startswith(prefix)}
+        in_table = {name: key for name, key in keys.items() if name.startswith(prefix)}
         return {
             name[len(prefix) :]: key.value
-            for name, key in found.items()
+            for name, key in in_table.items()
             if not name.rpartition("/")[2].startswith(".anabranch-")
         }
 

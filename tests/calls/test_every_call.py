@@ -130,7 +130,7 @@ def test_the_judges_find_bugs_that_are_put_in(complaint: str, tmp_path: Path) ->
     disk.faults = tuple(f for f in FAULTS if f.name in {"EIO", "EIO after the effect", "acknowledged and not done"})
     disk.faults = tuple(_of_names(fault) for fault in disk.faults)
     walk(disk, named("append"), tally)
-    assert any(complaint in told for told in tally.complaints), tally.complaints
+    assert any(complaint in reported for reported in tally.complaints), tally.complaints
 
 
 def _of_names(fault: Fault) -> Fault:

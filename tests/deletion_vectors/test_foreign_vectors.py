@@ -119,7 +119,7 @@ def test_delta_rs_reads_our_vectors(tmp_path: Path, where: str) -> None:
         deletion_vector=descriptor,
     )
     field = {"name": "n", "type": "long", "nullable": True, "metadata": {}}
-    head = [
+    description = [
         {
             "protocol": {
                 "minReaderVersion": 3,
@@ -138,7 +138,7 @@ def test_delta_rs_reads_our_vectors(tmp_path: Path, where: str) -> None:
             }
         },
     ]
-    lines = [json.dumps(action).encode() for action in head] + [encode_action(add)]
+    lines = [json.dumps(action).encode() for action in description] + [encode_action(add)]
     (table / "_delta_log" / f"{0:020}.json").write_bytes(b"\n".join(lines))
 
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(table))

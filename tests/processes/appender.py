@@ -158,11 +158,11 @@ def be_killed(url: str, seed: str, rounds: str, writers: str) -> None:
         for _ in range(int(writers)):
             writer += 1
             landed_before = chance.randrange(2)
-            alive, told = os.pipe()
+            alive, ready = os.pipe()
             child = os.fork()
             if child == 0:
-                _run(_append_until_killed, url, writer, told, landed_before)
-            os.close(told)
+                _run(_append_until_killed, url, writer, ready, landed_before)
+            os.close(ready)
             children.append((child, alive))
         for _, alive in children:
             assert os.read(alive, 1) == b"!"
@@ -205,10 +205,10 @@ def _status(child: int, by: float) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _run(work: Callable[..., None], url: str, *given: int) -> None:
+def _run(work: Callable[..., None], url: str, *arguments: int) -> None:
     """All that a forked process does."""
     try:
-        work(opened(url), *given)
+        work(opened(url), *arguments)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -225,10 +225,10 @@ def _append_many_numbered(table: DeltaLog, writer: int, commits: int) -> None:
         _acknowledge(writer, number, append_numbered(table, writer=writer, number=number))
 
 
-def _append_until_killed(table: DeltaLog, writer: int, told: int, landed_before: int) -> None:
+def _append_until_killed(table: DeltaLog, writer: int, ready: int, landed_before: int) -> None:
     for number in range(1_000_000):
         if number == landed_before:
-            os.write(told, b"!")
+            os.write(ready, b"!")
         _acknowledge(writer, number, append(table, writer=writer, number=number))
 
 

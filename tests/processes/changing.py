@@ -78,11 +78,11 @@ def make(native: SparkSession, path: str, rows: int, amount: int) -> DeltaTable:
 
 def seen_by_all(path: str) -> dict[int, int]:
     """`n` by id, where all readers must agree and each id be there once."""
-    found = {}
+    by_reader = {}
     for name, read in READERS.items():
         rows = read(path).select(["id", "n"]).to_pylist()
-        found[name] = {row["id"]: row["n"] for row in rows}
-        assert len(found[name]) == len(rows), f"{name} sees an id twice"
-    first, *others = found.values()
+        by_reader[name] = {row["id"]: row["n"] for row in rows}
+        assert len(by_reader[name]) == len(rows), f"{name} sees an id twice"
+    first, *others = by_reader.values()
     assert all(other == first for other in others)
     return first

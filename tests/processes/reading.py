@@ -62,18 +62,18 @@ def append_from_threads(opened: Callable[[], LogStore]) -> Counter[Append]:
 
 def appends_in(rows: pa.Table) -> Counter[Append]:
     """How often each append (writer, number) is there. Fails where one is there in part."""
-    found = Counter(zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True))
-    appends = Counter({(writer, number): count for (writer, number, row), count in found.items() if row == 0})
+    counts = Counter(zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True))
+    appends = Counter({(writer, number): count for (writer, number, row), count in counts.items() if row == 0})
     for (writer, number), count in appends.items():
         for row in range(ROWS):
-            assert found.pop((writer, number, row)) == count, (writer, number)
-    assert not found, f"rows without the first of their append: {found}"
+            assert counts.pop((writer, number, row)) == count, (writer, number)
+    assert not counts, f"rows without the first of their append: {counts}"
     return appends
 
 
 def appends_seen_by_all(root: str) -> Counter[Append]:
     """The result of `appends_in`, in which all readers must agree."""
-    found = {name: appends_in(read(root)) for name, read in READERS.items()}
-    first, *others = found.values()
-    assert all(other == first for other in others), {name: sum(seen.values()) for name, seen in found.items()}
+    by_reader = {name: appends_in(read(root)) for name, read in READERS.items()}
+    first, *others = by_reader.values()
+    assert all(other == first for other in others), {name: sum(seen.values()) for name, seen in by_reader.items()}
     return first

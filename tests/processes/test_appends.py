@@ -66,10 +66,10 @@ def test_writers_that_end_anywhere_leave_a_whole_table(tmp_path: Path, program: 
 
     survivor = (0, 0)
     append(opened(root), writer=0, number=0)
-    found = appends_seen_by_all(root)
-    assert set(found.values()) == {1}
-    assert acknowledged.keys() | {survivor} <= found.keys()
-    unacknowledged = found.keys() - acknowledged.keys() - {survivor}
+    appends = appends_seen_by_all(root)
+    assert set(appends.values()) == {1}
+    assert acknowledged.keys() | {survivor} <= appends.keys()
+    unacknowledged = appends.keys() - acknowledged.keys() - {survivor}
     writers = [writer for writer, _ in unacknowledged]
     assert len(writers) == len(set(writers)), "a writer has at most one append under way"
     assert lint(LocalStore(root)) == []

@@ -134,10 +134,10 @@ def values_at_versions(native: SparkSession, path: str) -> list[dict[int, list[i
         native.read.format("delta").option("versionAsOf", version).load(path).withColumn("version", F.lit(version))
         for version in range(last + 1)
     ]
-    found: list[dict[int, list[int]]] = [{} for _ in frames]
+    values: list[dict[int, list[int]]] = [{} for _ in frames]
     for row in functools.reduce(DataFrame.unionAll, frames).collect():
-        found[row.version].setdefault(row.id, []).append(row.n)
-    return found
+        values[row.version].setdefault(row.id, []).append(row.n)
+    return values
 
 
 def test_transfers_by_transactions(native: SparkSession, changers: Changers, tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ def test_tables_by_name(lake: Lake, tmp_path: Path) -> None:
 def test_clones_between_disk_and_service(lake: Lake, tmp_path: Path, *, to_disk: bool) -> None:
     """Files stay where they are, in whichever store; what the clone changes is in its own."""
     spark = lake.spark
-    places = [f"file://{tmp_path}/table", f"{lake.root}/cloned-{to_disk}"]
-    source, clone = places[::-1] if to_disk else places
+    roots = [f"file://{tmp_path}/table", f"{lake.root}/cloned-{to_disk}"]
+    source, clone = roots[::-1] if to_disk else roots
     spark.range(10).write.format("delta").save(source)
     spark.sql(f"DELETE FROM delta.`{source}` WHERE id = 3")
     spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{source}`")

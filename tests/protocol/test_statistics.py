@@ -238,8 +238,8 @@ def test_bounds_of_floats_read_back_as_the_same_float(value: float) -> None:
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=18))
 def test_decimals_are_numbers_without_loss(value: Decimal) -> None:
     statistics = FileStatistics.of_leaves(1, {("d",): (value, value, 0)}, types={("d",): DecimalType(38, 18)})
-    found = json.loads(statistics.to_json(), parse_float=Decimal, parse_int=Decimal)
-    assert found["minValues"]["d"] == value
+    document = json.loads(statistics.to_json(), parse_float=Decimal, parse_int=Decimal)
+    assert document["minValues"]["d"] == value
     assert FileStatistics.from_json(statistics.to_json()).max_values["d"] == value
 
 

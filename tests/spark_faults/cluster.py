@@ -145,13 +145,13 @@ class Cluster:
                 statement.run(self.spark, path)
             except Exception as raised:
                 again = f"{type(raised).__name__}: {raised}"
-        told = {
+        outcome = {
             "kills": kills,
             "problems": problems,
             "again": again,
             "error": None if error is None else described(error),
         }
-        return {"statement": name, "fault": fault, **told}
+        return {"statement": name, "fault": fault, **outcome}
 
 
 class Killer(threading.Thread):

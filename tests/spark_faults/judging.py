@@ -22,9 +22,9 @@ def rows_at(path: Path) -> Rows:
     """The rows that all readers see, each once; none where there is no table."""
     if not any((path / "_delta_log").glob("*.json")):
         return {}
-    found = {name: _by_id(read(str(path))) for name, read in READERS.items()}
-    first, *others = found.values()
-    assert all(other == first for other in others), {name: len(rows) for name, rows in found.items()}
+    by_reader = {name: _by_id(read(str(path))) for name, read in READERS.items()}
+    first, *others = by_reader.values()
+    assert all(other == first for other in others), {name: len(rows) for name, rows in by_reader.items()}
     return first
 
 

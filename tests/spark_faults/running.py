@@ -44,9 +44,9 @@ def run(program: str, folder: Path, trials: Sequence[str], *, within: Sequence[s
             ended(process.pid)
     killed = trials[-1].endswith(":driver")
     assert process.returncode == (-signal.SIGKILL if killed else 0), errors.read_text(errors="replace")[-3000:]
-    told = [json.loads(line) for line in answers.read_text().splitlines()]
-    assert len(told) == len(trials) - killed
-    return told
+    reports = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert len(reports) == len(trials) - killed
+    return reports
 
 
 def ended(group: int) -> None:

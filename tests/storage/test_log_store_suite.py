@@ -117,9 +117,9 @@ def test_odd_names_come_back_as_they_were(store: LogStore) -> None:
     for position, name in enumerate(ordered):
         path = f"odd dir=%41 é#/{name}"
         assert store.read(path) == name.encode()
-        head = store.head(path)
-        assert head is not None
-        assert (head.path, head.size_bytes) == (path, len(name.encode()))
+        file = store.head(path)
+        assert file is not None
+        assert (file.path, file.size_bytes) == (path, len(name.encode()))
         assert names(store, "odd dir=%41 é#", name) == ordered[position + 1 :]
 
 

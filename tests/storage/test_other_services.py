@@ -70,8 +70,8 @@ class Service:
         for path in re.findall(r"^DELETE (\S+) HTTP", data.decode(), re.MULTILINE):
             existed = self.objects.pop(unquote(path), None) is not None
             status = "202 Accepted" if existed else "404 The specified blob does not exist."
-            head = f"--x\r\nContent-Type: application/http\r\nContent-ID: {len(answers)}\r\n\r\n"
-            answers.append(f"{head}HTTP/1.1 {status}\r\nx-ms-version: 2023-11-03\r\n\r\n")
+            part_headers = f"--x\r\nContent-Type: application/http\r\nContent-ID: {len(answers)}\r\n\r\n"
+            answers.append(f"{part_headers}HTTP/1.1 {status}\r\nx-ms-version: 2023-11-03\r\n\r\n")
         return "".join([*answers, "--x--\r\n"]).encode()
 
 
