@@ -28,8 +28,8 @@ def test_what_mlflow_calls(delta: SparkSession, path: str, name: str) -> None:
     table = jvm.io.delta.tables.DeltaTable.forPath(delta._jsparkSession, path)
     assert version_as_mlflow_reads_it(table) == 2
     quoted = ".".join(f"`{part}`" for part in ("spark_catalog", "default", name))
-    for known_as in (name, quoted, f"delta.`{path}`"):
-        table = jvm.io.delta.tables.DeltaTable.forName(delta._jsparkSession, known_as)
+    for table_name in (name, quoted, f"delta.`{path}`"):
+        table = jvm.io.delta.tables.DeltaTable.forName(delta._jsparkSession, table_name)
         assert version_as_mlflow_reads_it(table) == 2
     is_delta = delta.sql(f"DESCRIBE DETAIL {name}").filter("format = 'delta'").count()
     assert is_delta == 1

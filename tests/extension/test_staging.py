@@ -113,22 +113,22 @@ def test_a_table_that_others_make_meanwhile(
         make()
         return write(engine, request)
 
-    def race() -> None:
+    def create_beside_another() -> None:
         if at == "before the statement looks":
             monkeypatch.setattr(staging_handler, "create_table_as", create_later)
         else:
             monkeypatch.setattr(NativeEngine, "write", write_later)
 
-    race()
+    create_beside_another()
     with pytest.raises((TableAlreadyExistsError, ProtocolChangedException)):
         delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 2 AS a")
     assert rows(delta, name) == [(1,)]
     delta.sql(f"DROP TABLE {name}")
-    race()
+    create_beside_another()
     delta.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta AS SELECT 2 AS a")
     assert rows(delta, name) == [(1,)]
     delta.sql(f"DROP TABLE {name}")
-    race()
+    create_beside_another()
     delta.sql("SELECT 2 AS a").write.format("delta").mode("ignore").saveAsTable(name)
     assert rows(delta, name) == [(1,)]
 

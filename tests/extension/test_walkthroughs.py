@@ -133,10 +133,10 @@ def test_a_session_of_many_paths_still_keeps_the_newest(
     session = DeltaSession(delta)
     monkeypatch.setattr(delta_session, "PATHS_KEPT_MAX", 2)
     paths = [f"{path}/{number}" for number in range(4)]
-    qualified = [session.qualified_path(each) for each in paths]
+    qualified = [session.qualified_path(folder) for folder in paths]
     with monkeypatch.context() as patched:
-        patched.setattr(session, "_qualify", lambda each: pytest.fail(f"{each} was asked for again"))
-        assert [session.qualified_path(each) for each in paths[2:]] == qualified[2:] == paths[2:]
+        patched.setattr(session, "_qualify", lambda folder: pytest.fail(f"{folder} was qualified again"))
+        assert [session.qualified_path(folder) for folder in paths[2:]] == qualified[2:] == paths[2:]
     assert session.qualified_path(paths[0]) == paths[0]
 
 

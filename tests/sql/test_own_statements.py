@@ -39,7 +39,7 @@ def of_delta(text: str) -> OwnStatement:
     return statement
 
 
-def found_by(pattern: str, text: str) -> bool:
+def begins(pattern: str, text: str) -> bool:
     return re.search(pattern, text, re.IGNORECASE | re.DOTALL) is not None
 
 
@@ -178,7 +178,7 @@ def test_statements_of_delta(text: str, name: str, output: StructType) -> None:
     assert (statement.name, statement.output) == (name, output)
     assert (statement.explained is not None) == ("EXPLAIN" in text)
     assert EVERYTHING.statement_of(text) == statement
-    assert found_by(FIRST_WORDS, text)
+    assert begins(FIRST_WORDS, text)
 
 
 @pytest.mark.parametrize(("text", "name"), LATER_STATEMENTS, ids=[text for text, _ in LATER_STATEMENTS])
@@ -186,7 +186,7 @@ def test_statements_that_some_releases_of_spark_parse(text: str, name: str) -> N
     statement = EVERYTHING.statement_of(text)
     assert statement is not None
     assert (statement.name, statement.output) == (name, NOTHING)
-    assert found_by(FIRST_WORDS, text)
+    assert begins(FIRST_WORDS, text)
     assert ONLY_DELTAS.statement_of(text) is None
 
 
@@ -198,7 +198,7 @@ def test_the_example_of_a_form_has_that_form_and_no_other(form: Any) -> None:
     assert statement.form == form
     beside = OwnGrammar.beside(lambda text: text == form.example)
     assert beside.statement_of(form.example) is None
-    assert [each for each in beside.forms if not beside.has(each)] == [form]
+    assert [name for name in beside.forms if not beside.has(name)] == [form]
 
 
 @pytest.mark.parametrize("grammar", [ONLY_DELTAS, EVERYTHING], ids=["only Delta's", "everything"])
@@ -236,7 +236,7 @@ def test_mistakes(text: str, expected: str) -> None:
         ONLY_DELTAS.statement_of(text)
     assert expected in refused.value.expected
     assert refused.value.statement in {family.name for family in OWN_FAMILIES}
-    assert found_by(FIRST_WORDS, text)
+    assert begins(FIRST_WORDS, text)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_every_form_has_a_name_and_a_grammar_of_its_own() -> None:
     ],
 )
 def test_texts_that_are_not_worth_a_question(text: str) -> None:
-    assert not found_by(FIRST_WORDS, text)
+    assert not begins(FIRST_WORDS, text)
 
 
 def test_first_words_are_found_in_time_that_grows_with_the_text() -> None:
@@ -319,7 +319,7 @@ def test_first_words_are_found_in_time_that_grows_with_the_text() -> None:
         "WITH " + "INSERT " * 50_000,
         "ALTER TABLE " + "FEATUR " * 50_000,
     ):
-        assert not found_by(FIRST_WORDS, text)
+        assert not begins(FIRST_WORDS, text)
 
 
 GAPS = st.sampled_from(
@@ -338,7 +338,7 @@ def test_spaces_comments_and_case_change_nothing(text: str, gaps: list[str], low
     assert statement is not None
     assert expected is not None
     assert (statement.form, statement.output) == (expected.form, expected.output)
-    assert found_by(FIRST_WORDS, spaced)
+    assert begins(FIRST_WORDS, spaced)
 
 
 @given(st.sampled_from(["", "EXPLAIN ", "-- x\n", "/**/"]), STATEMENTS, st.integers(0, 60), TEXTS)
@@ -350,4 +350,4 @@ def test_any_text_is_ours_or_sparks_or_a_mistake(before: str, text: str, cut: in
     except SqlSyntaxError:
         is_ours = True
     if is_ours:
-        assert found_by(FIRST_WORDS, changed)
+        assert begins(FIRST_WORDS, changed)

@@ -134,7 +134,7 @@ def test_no_value_becomes_anything_but_a_literal(value: Any) -> None:
     tokens = tokenize(f"a ={written}")[2:]
     assert "".join(token.text for token in tokens) == "".join(written.split(" ")) or "'" in written
     words = {token.word for token in tokens if token.kind is TokenKind.WORD}
-    known = {
+    expected = {
         "CAST",
         "X",
         "AS",
@@ -150,6 +150,6 @@ def test_no_value_becomes_anything_but_a_literal(value: Any) -> None:
         "TRUE",
         "FALSE",
     }
-    assert words <= known
+    assert words <= expected
     assert all(token.text in {"(", ")", "-"} for token in tokens if token.kind is TokenKind.SYMBOL)
     assert not any(token.kind in {TokenKind.QUOTED_NAME, TokenKind.UNFINISHED} for token in tokens)

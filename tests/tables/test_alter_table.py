@@ -273,8 +273,8 @@ def test_change_columns(delta: SparkSession, path: str) -> None:
     alter_change_columns(table, [ColumnChange(path=path_, data_type=kind) for path_, kind in elements])
     operation, parameters = last(delta, path)
     assert operation == "CHANGE COLUMNS"
-    told = [(each["name"], each["type"], each["nullable"]) for each in json.loads(parameters["columns"])]
-    assert told == [("l.element", "long", True), ("m.value", "long", True)]
+    columns = [(column["name"], column["type"], column["nullable"]) for column in json.loads(parameters["columns"])]
+    assert columns == [("l.element", "long", True), ("m.value", "long", True)]
     append(delta.sql("SELECT array(5000000000) AS l, 5000000000 AS a, map('k', 5000000000) AS m, 'y' AS v"), path)
     big = 5_000_000_000
     assert rows(delta, path) == [([1], 1, {"k": 1}, "x"), ([big], big, {"k": big}, "y")]

@@ -61,15 +61,19 @@ def _published_signature(node: ast.stmt) -> Signature:
 
 def _our_signature(method: object, published: Signature) -> Signature:
     """The signature without what is ours alone: parameters that can only be named and need not be."""
-    known = dict(published)
-    found = []
+    published_defaults = dict(published)
+    parameters = []
     for parameter in inspect.signature(method).parameters.values():  # type: ignore[arg-type]
         has_default = parameter.default is not inspect.Parameter.empty
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and has_default and parameter.name not in known:
+        if (
+            parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            and has_default
+            and parameter.name not in published_defaults
+        ):
             continue
         star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else ""
-        found.append((f"{star}{parameter.name}", has_default))
-    return found
+        parameters.append((f"{star}{parameter.name}", has_default))
+    return parameters
 
 
 def test_every_public_class_is_there(published: dict[str, dict[str, Signature]]) -> None:
@@ -89,9 +93,9 @@ def test_every_method_has_the_published_signature(published: dict[str, dict[str,
             if method is None:
                 differences.append(f"{class_name}.{name} is missing")
                 continue
-            found = _our_signature(method, signature)
+            ours = _our_signature(method, signature)
             bound = isinstance(inspect.getattr_static(ours, name), classmethod)
-            found = found if bound else found[1:]
-            if found != signature:
-                differences.append(f"{class_name}.{name}{found} should be {signature}")
+            ours = ours if bound else ours[1:]
+            if ours != signature:
+                differences.append(f"{class_name}.{name}{ours} should be {signature}")
     assert differences == []

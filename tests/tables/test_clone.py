@@ -60,9 +60,9 @@ def test_everything_works_on_a_clone_and_nothing_of_it_on_the_source(
     matched = clone.alias("t").merge(added.alias("s"), "t.id = s.id AND t.part = s.part")
     matched.whenMatchedDelete().whenNotMatchedInsertAll().execute()
     added.where("id = 7").write.format("delta").mode("append").save(path)
-    expected = sorted([-5, -1, *(each for each in there if each > 3 and each != 5)])
+    expected = sorted([-5, -1, *(number for number in there if number > 3 and number != 5)])
     assert ids(clone) == expected
-    assert clone.toDF().where("part = 'p 0'").count() == sum(each % 2 == 0 for each in expected) + 1
+    assert clone.toDF().where("part = 'p 0'").count() == sum(number % 2 == 0 for number in expected) + 1
 
     clone.optimize().executeCompaction()
     assert ids(clone) == expected
@@ -106,8 +106,8 @@ def test_a_clone_in_another_store(native: SparkSession, tmp_path: Path, *, sourc
     mounts = f"mounts-{source_elsewhere}"  # Hadoop keeps the file system that it has once opened.
     configuration.set(f"fs.viewfs.mounttable.{mounts}.link./data", tmp_path.as_uri())
     configuration.set("anabranch.hadoop.atomicRenameSchemes", "file")
-    places = [f"viewfs://{mounts}/data/there", str(tmp_path / "here")]
-    source, clone = places if source_elsewhere else places[::-1]
+    folders = [f"viewfs://{mounts}/data/there", str(tmp_path / "here")]
+    source, clone = folders if source_elsewhere else folders[::-1]
     try:
         native.range(0, 10, 1, 1).write.format("delta").save(source)
         native.sql(f"DELETE FROM delta.`{source}` WHERE id = 3")

@@ -57,8 +57,8 @@ def commit(path: str) -> list[dict[str, Any]]:
 
 
 def files(path: str) -> list[str]:
-    found = glob.glob("**/*", root_dir=path, recursive=True)
-    return sorted(name for name in found if not name.startswith("_delta_log") and Path(path, name).is_file())
+    names = glob.glob("**/*", root_dir=path, recursive=True)
+    return sorted(name for name in names if not name.startswith("_delta_log") and Path(path, name).is_file())
 
 
 def test_a_partitioned_folder(delta: SparkSession, path: str) -> None:
@@ -261,8 +261,8 @@ def test_a_table_of_the_catalog(delta: SparkSession, name: str) -> None:
     assert (detail.description, detail.properties["a"], detail.partitionColumns) == ("mine", "b", ["P"])
     assert table.toDF().schema["id"] == StructField("id", LongType(), True, {"comment": "the key"})
     assert table.history().collect()[0].operationParameters["catalogTable"] == f"`spark_catalog`.`default`.`{name}`"
-    told = {row.col_name: row.data_type for row in delta.sql(f"DESCRIBE EXTENDED {name}").collect()}
-    assert (told["Provider"], told["Comment"]) == ("delta", "mine")
+    described = {row.col_name: row.data_type for row in delta.sql(f"DESCRIBE EXTENDED {name}").collect()}
+    assert (described["Provider"], described["Comment"]) == ("delta", "mine")
     delta.sql(f"INSERT INTO {name} VALUES (4, 'z')")
     assert delta.table(name).count() == 3
     DeltaTable.convertToDelta(delta, name)

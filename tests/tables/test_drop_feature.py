@@ -74,13 +74,13 @@ def clock(delta: SparkSession, monkeypatch: pytest.MonkeyPatch) -> OtherClock:
 
 
 def commits(table: TableRef) -> list[dict[str, list[dict[str, Any]]]]:
-    found: list[dict[str, list[dict[str, Any]]]] = []
+    commits: list[dict[str, list[dict[str, Any]]]] = []
     for file in sorted((Path(table.path) / "_delta_log").glob("*.json")):
-        found.append({})
+        commits.append({})
         for line in file.read_text().splitlines():
             for kind, fields in json.loads(line).items():
-                found[-1].setdefault(kind, []).append(fields)
-    return found
+                commits[-1].setdefault(kind, []).append(fields)
+    return commits
 
 
 def operations(table: TableRef) -> list[str]:
@@ -95,9 +95,9 @@ def rows(table: TableRef, version: int | None = None) -> list[tuple[Any, ...]]:
 
 def rows_of_all(table: TableRef) -> list[tuple[Any, ...]]:
     """The rows of the newest version. Delta-rs and DuckDB read as many."""
-    found = rows(table)
-    assert read_by_delta_rs(table.path).num_rows == read_by_duckdb(table.path).num_rows == len(found)
-    return found
+    remaining = rows(table)
+    assert read_by_delta_rs(table.path).num_rows == read_by_duckdb(table.path).num_rows == len(remaining)
+    return remaining
 
 
 def delete(table: TableRef, condition: str) -> None:

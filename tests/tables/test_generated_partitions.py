@@ -55,11 +55,11 @@ def test_what_spark_computes_anywhere_is_found(spark: SparkSession, zone: str, l
         chosen = [[name] for name in names] + [[name for name in ("year", "month", "day", "hour") if name in names]]
         for partitions in chosen:
             files = [{name: _stored(row[name], COLUMNS[name][1]) for name in partitions} for row in rows]
-            known = skipping_columns(schema_of(source, partitions), files).bounds([("at",)])["at",]
-            for row, lower, upper in zip(rows, known.lower.to_pylist(), known.upper.to_pylist(), strict=True):
+            bounds = skipping_columns(schema_of(source, partitions), files).bounds([("at",)])["at",]
+            for row, lower, upper in zip(rows, bounds.lower.to_pylist(), bounds.upper.to_pylist(), strict=True):
                 assert lower is None or lower <= row.counted, (source, row.counted, [row[name] for name in partitions])
                 assert upper is None or upper >= row.counted, (source, row.counted, [row[name] for name in partitions])
-            assert known.null_free.all()
+            assert bounds.null_free.all()
 
 
 THIRD = "at >= TIMESTAMP_NTZ'2024-01-03 00:00:00' AND at < TIMESTAMP_NTZ'2024-01-04 00:00:00'"

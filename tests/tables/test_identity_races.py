@@ -40,10 +40,10 @@ def insert(name: str, *values: int) -> str:
 
 def ids(spark: SparkSession, name: str) -> dict[int, list[int]]:
     """The ids of the rows, by `v`."""
-    found: dict[int, list[int]] = {}
+    ids_by_value: dict[int, list[int]] = {}
     for row in spark.table(name).collect():
-        found.setdefault(row.v, []).append(row.id)
-    return found
+        ids_by_value.setdefault(row.v, []).append(row.id)
+    return ids_by_value
 
 
 def operations(spark: SparkSession, path: str) -> list[str]:

@@ -93,9 +93,9 @@ def test_small_files_become_one(delta: SparkSession, path: str) -> None:
         entry(path, version)["add"][0]["tags"]["INSERTION_TIME"] for version in range(3)
     )
     runs = [json.loads(remove["tags"]["anabranch.movedTo"]) for remove in actions["remove"]]
-    places = sorted((start, count) for ((target, start, count),) in runs if target == add["path"])
-    assert [start for start, _ in places] == [0, places[0][1], places[0][1] + places[1][1]]
-    assert sum(count for _, count in places) == 40
+    first, second, third = sorted((start, count) for ((target, start, count),) in runs if target == add["path"])
+    assert [first[0], second[0], third[0]] == [0, first[1], first[1] + second[1]]
+    assert first[1] + second[1] + third[1] == 40
     assert all(remove["dataChange"] is False for remove in actions["remove"])
 
 

@@ -54,9 +54,9 @@ def ids(delta: SparkSession, path: str) -> list[int]:
 def test_a_write_makes_one_file_a_partition(delta: SparkSession, path: str, tmp_path: Path) -> None:
     plain, parted = f"{path}-plain", str(tmp_path / "by `p`")
     with settings(delta, adaptive="true"):
-        for each, columns in ((plain, []), (parted, ["p"])):
+        for folder, columns in ((plain, []), (parted, ["p"])):
             writer = many_tasks(delta).write.format("delta").option("optimizeWrite", "true")
-            (writer.partitionBy(*columns) if columns else writer).save(each)
+            (writer.partitionBy(*columns) if columns else writer).save(folder)
     assert files(plain) == 1
     assert files(parted) == 2
     assert ids(delta, plain) == ids(delta, parted) == list(range(400))
@@ -80,8 +80,8 @@ def test_the_option_goes_before_the_session_and_that_before_the_table(
     if wanted is not None:
         delta.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{PROPERTY}' = '{wanted}')")
     options = {} if option is None else {"optimizeWrite": option}
-    given = {} if setting is None else {"enabled": setting}
-    with settings(delta, adaptive="true", **given):
+    options = {} if setting is None else {"enabled": setting}
+    with settings(delta, adaptive="true", **options):
         many_tasks(delta).write.format("delta").mode("append").options(**options).save(path)
     assert files(path) == (1 if few else 4)
 

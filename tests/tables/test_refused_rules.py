@@ -73,14 +73,14 @@ def parsed_fields(ddl: str) -> list[StructField]:
 
 
 def test_columns_are_not_computed_by_expressions_that_cannot_be_checked(native: SparkSession, path: str) -> None:
-    found = {}
+    refusals = {}
     for kind, expression in GENERATED_COLUMNS:
         fields = parsed_fields(f"a bigint, d {kind}")
         with pytest.raises(UntrustedExpressionError) as refused:
             create(native, path, [fields[0], generated_column(fields[1], expression)])
-        found[kind, expression] = refused.value.condition
+        refusals[kind, expression] = refused.value.condition
         assert refused.value.sqlstate == "42621"
-    assert found == GENERATED_COLUMNS
+    assert refusals == GENERATED_COLUMNS
     create(
         native, path, [*StructType.fromDDL("a bigint"), generated_column(StructField("d", DateType()), "to_date('x')")]
     )
@@ -99,14 +99,14 @@ def test_defaults_are_of_their_column_s_type(native: SparkSession, path: str) ->
 def test_constraints_are_on_the_row_alone(native: SparkSession, name: str) -> None:
     """The clock is allowed here, as in Delta: a row is checked once, when it is written."""
     native.sql(f"CREATE TABLE {name} (a BIGINT, t TIMESTAMP) USING delta")
-    found = {each: refusal(native, f"ALTER TABLE {name} ADD CONSTRAINT c CHECK ({each})") for each in CONSTRAINTS}
+    refusals = {rule: refusal(native, f"ALTER TABLE {name} ADD CONSTRAINT c CHECK ({rule})") for rule in CONSTRAINTS}
     expected = dict(CONSTRAINTS)
     if pyspark.__version__ < "4.1":
         # Its parser does not know the statement, and Spark looks for these later than we do.
-        for each in ("row_number() OVER (ORDER BY a) > 0", "explode(array(a)) > 0"):
-            expected[each] = "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT"
+        for rule in ("row_number() OVER (ORDER BY a) > 0", "explode(array(a)) > 0"):
+            expected[rule] = "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT"
     elif pyspark.__version__ < "4.2":
         # This condition had no name of its own yet.
         expected["row_number() OVER (ORDER BY a) > 0"] = "_LEGACY_ERROR_TEMP_1034"
-    assert found == expected
+    assert refusals == expected
     native.sql(f"ALTER TABLE {name} ADD CONSTRAINT c CHECK (t <= current_timestamp())")

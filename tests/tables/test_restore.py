@@ -139,7 +139,7 @@ def test_rows_that_come_back_while_a_delete_is_prepared(delta: SparkSession, pat
     assert lost.operation == "RESTORE"
     with harmless:
         harmless.commit()
-    assert ids(delta, path) == [each for each in range(20) if each != 9]
+    assert ids(delta, path) == [number for number in range(20) if number != 9]
 
 
 def test_a_delete_while_a_restore_is_prepared(delta: SparkSession, path: str) -> None:

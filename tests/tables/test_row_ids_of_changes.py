@@ -112,8 +112,8 @@ def test_rows_that_come_back_have_their_ids(delta: SparkSession, path: str, vect
     assert sorted(row["id"] for row in rows.toDF().collect()) == list(range(20))
     rows.delete("id = 9")
     alter_set_properties(table, {"delta.enableRowTracking": "true"})
-    anew = tracked(table)
-    assert len({row_id for row_id, _ in anew.values()}) == 19
+    restored = tracked(table)
+    assert len({row_id for row_id, _ in restored.values()}) == 19
     rows.delete("id > 12")
     rows.restoreToVersion(version)
     now = tracked(table)

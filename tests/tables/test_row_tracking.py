@@ -140,8 +140,8 @@ def test_equal_rows_after_a_compaction_that_keeps_too_little(delta: SparkSession
             with pytest.raises(ConcurrentDeleteDeleteException):
                 ours.commit()
     read = delta.read.format("delta").load(path)
-    found = read.selectExpr("_metadata.row_id AS row_id", "k", "id").collect()
-    assert len({row["row_id"] for row in found}) == 9
+    tracked_rows = read.selectExpr("_metadata.row_id AS row_id", "k", "id").collect()
+    assert len({row["row_id"] for row in tracked_rows}) == 9
 
 
 def test_dropping_a_feature_moves_rows_that_keep_their_ids(delta: SparkSession, path: str) -> None:

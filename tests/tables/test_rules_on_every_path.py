@@ -126,8 +126,8 @@ def test_rows_land_with_their_values(tables: Tables, path: str) -> None:
     before = version(table)
     PATHS[path](table, row_for(path, {}, number), False)
     key = 0 if path in CHANGING else number
-    found = table.delta.read.format("delta").load(table.path).where(f"id = {key}").selectExpr(*SEEN)
-    assert [tuple(row) for row in found.collect()] == [LANDED]
+    stored = table.delta.read.format("delta").load(table.path).where(f"id = {key}").selectExpr(*SEEN)
+    assert [tuple(row) for row in stored.collect()] == [LANDED]
     assert version(table) == before + 1
 
 
@@ -260,20 +260,20 @@ def test_columns_become_wider_with_schema_evolution(widening: Target, path: str)
     """A larger value is refused or overflows; with schema evolution its column gets its type, and one scan reads the
     files of both."""
     i = EVOLVING.index(path)
-    given = {"id": "0L" if path in CHANGING else f"{1 + i}L", "part": f"{i}", f"c{i}": "5000000000L"}
+    values = {"id": "0L" if path in CHANGING else f"{1 + i}L", "part": f"{i}", f"c{i}": "5000000000L"}
     if path in BY_POSITION:
         types = widening.delta.read.format("delta").load(widening.path).dtypes
-        given = {name: f"CAST(NULL AS {kind})" for name, kind in types} | given
+        values = {name: f"CAST(NULL AS {kind})" for name, kind in types} | values
     if path in OF_THEIR_OWN:
         before = version(widening)
         with pytest.raises((SchemaMismatchError, CastOverflowError)):
-            PATHS[path](widening, given, False)
+            PATHS[path](widening, values, False)
         assert version(widening) == before
-    PATHS[path](widening, given, True)
-    found = widening.delta.read.format("delta").load(widening.path)
-    assert dict(found.dtypes)[f"c{i}"] == "bigint"
-    assert found.where(f"c{i} = 5000000000").count() == 1
-    assert {row[0] for row in found.select(f"c{i}").collect()} <= {7, 5_000_000_000, None}
+    PATHS[path](widening, values, True)
+    stored = widening.delta.read.format("delta").load(widening.path)
+    assert dict(stored.dtypes)[f"c{i}"] == "bigint"
+    assert stored.where(f"c{i} = 5000000000").count() == 1
+    assert {row[0] for row in stored.select(f"c{i}").collect()} <= {7, 5_000_000_000, None}
 
 
 @pytest.fixture(scope="module")
@@ -301,8 +301,8 @@ def test_no_write_widens_a_column_that_a_rule_reads(ruled: Target, path: str) ->
         assert (refused.value.column, refused.value.getCondition()) == (column, condition)
     assert version(ruled) == before
     PATHS[path](ruled, good | {"free": f"{5_000_000_000 + before}L"}, True)
-    found = ruled.delta.read.format("delta").load(ruled.path)
-    assert not found.where(f"free = {5_000_000_000 + before}").isEmpty()
+    stored = ruled.delta.read.format("delta").load(ruled.path)
+    assert not stored.where(f"free = {5_000_000_000 + before}").isEmpty()
     ruled.delta.sql(f"UPDATE {ruled.quoted} SET free = 4")
 
 

@@ -57,8 +57,8 @@ def test_legacy_casts_are_those_of_spark(delta: SparkSession, name: str, ansi: N
     delta.sql(f"CREATE TABLE {name} (id INT, {', '.join(kinds.values())}) USING delta")
     cases = max(map(len, VALUES.values()))
     for number in range(cases):
-        given = {column: values[number % len(values)] for column, values in VALUES.items()}
-        selected = ", ".join(f"{value} AS {column.split()[0]}" for column, value in given.items())
+        row_values = {column: values[number % len(values)] for column, values in VALUES.items()}
+        selected = ", ".join(f"{value} AS {column.split()[0]}" for column, value in row_values.items())
         delta.sql(f"INSERT INTO {name}_p SELECT {number} AS id, {selected}")
         delta.sql(f"INSERT INTO {name} SELECT {number} AS id, {selected}")
     read = [f"CAST({column} AS STRING)" for column in kinds]
@@ -84,8 +84,8 @@ def test_every_way_of_writing_casts_alike(
                 continue
             write()
             for row in delta.table(name).where("v IS NOT NULL").collect():
-                found = {row.v} if isinstance(row.v, int) else {row.v.a, *row.v.l, *row.v.m, *row.v.m.values()}
-                assert found == {wanted}, way
+                stored = {row.v} if isinstance(row.v, int) else {row.v.a, *row.v.l, *row.v.m, *row.v.m.values()}
+                assert stored == {wanted}, way
         if wanted is None:
             assert [row.v for row in delta.table(name).collect()] == [None]
     if policy == "ANSI":

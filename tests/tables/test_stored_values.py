@@ -125,7 +125,7 @@ def test_char_columns_compare_padded_in_rules(delta: SparkSession, name: str) ->
 
 
 def test_computed_text_keeps_to_its_length(delta: SparkSession, name: str) -> None:
-    """Covers bug B61: a generated column is padded or refused by its declared type, as one that is given."""
+    """Covers bug B61: a generated column is padded or refused by its declared type, as a value that a statement has."""
     builder = DeltaTable.create(delta).tableName(name).addColumn("id", "INT").addColumn("s", "STRING")
     builder = builder.addColumn("v", "VARCHAR(3)", generatedAlwaysAs="s").addColumn(
         "c", "CHAR(3)", generatedAlwaysAs="s"
@@ -133,10 +133,10 @@ def test_computed_text_keeps_to_its_length(delta: SparkSession, name: str) -> No
     builder.execute()
     delta.sql(f"INSERT INTO {name} (id, s) VALUES (1, 'a')")
     delta.sql(f"INSERT INTO {name} (id, s, v, c) VALUES (2, 'b', 'b', 'b')")
-    given = "(SELECT 3 AS id, 'c' AS s, 'c' AS v, 'c' AS c) s ON false WHEN NOT MATCHED THEN INSERT *"
-    delta.sql(f"MERGE INTO {name} t USING {given}")
-    found = delta.table(name).selectExpr("concat(v, '|')", "concat(c, '|')").collect()
-    assert {tuple(row) for row in found} == {(f"{text}|", f"{text}  |") for text in "abc"}
+    source = "(SELECT 3 AS id, 'c' AS s, 'c' AS v, 'c' AS c) s ON false WHEN NOT MATCHED THEN INSERT *"
+    delta.sql(f"MERGE INTO {name} t USING {source}")
+    stored = delta.table(name).selectExpr("concat(v, '|')", "concat(c, '|')").collect()
+    assert {tuple(row) for row in stored} == {(f"{text}|", f"{text}  |") for text in "abc"}
     for statement in ("INSERT INTO {t} (id, s) VALUES (4, 'abcd')", "UPDATE {t} SET s = 'abcd'"):
         with pytest.raises(LengthLimitError) as refused:
             delta.sql(statement.replace("{t}", name))

@@ -313,7 +313,7 @@ def test_variants_are_shredded_where_the_table_says_so(delta: SparkSession, path
     )
     fields = _last_adds(path)[0]
     assert max(json.loads(add["stats"])["maxValues"]["s"]["n"] for add in _last_adds(path)) == 9
-    parts = {each.name for each in pq.read_schema(f"{path}/{unquote(fields['path'])}").field("v").type}
+    parts = {field.name for field in pq.read_schema(f"{path}/{unquote(fields['path'])}").field("v").type}
     assert parts == {"metadata", "value", *(["typed_value"] if pyspark.__version__ >= "4.1" else [])}
     delta.sql(f"UPDATE delta.`{path}` SET v = parse_json('7') WHERE variant_get(v, '$.a', 'int') = 2")
     delta.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableVariantShredding' = 'false')")
@@ -355,8 +355,8 @@ def test_vectors_of_ml(delta: SparkSession, path: str) -> None:
     merge = table.alias("t").merge(moved.alias("n"), "t.id = n.id")
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     table.optimize().executeCompaction()
-    found = {row.id: (row.v, row.s) for row in table.toDF().collect()}
-    assert found == {0: rows[0][1:], 1: (rows[1][1], "x"), **{i + 2: rows[i][1:] for i in range(4)}}
+    stored = {row.id: (row.v, row.s) for row in table.toDF().collect()}
+    assert stored == {0: rows[0][1:], 1: (rows[1][1], "x"), **{i + 2: rows[i][1:] for i in range(4)}}
     assert VectorAssembler(inputCols=["v", "id"], outputCol="all").transform(table.toDF()).count() == 6
     changes = delta.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path)
     assert changes.where("_change_type = 'update_postimage'").count() == 3

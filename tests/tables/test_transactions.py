@@ -368,7 +368,7 @@ def test_other_statements_are_refused_before_they_write(
         with pytest.raises(StatementInTransactionError) as refused:
             delta.sql(REFUSED[operation].format(t=table, named=name, new=new))
         assert operation.partition(" ")[0] in str(refused.value)
-        assert {each: len(history(delta, each)) for each in logs} == logs
+        assert {log: len(history(delta, log)) for log in logs} == logs
         assert not delta.catalog.tableExists(new)
         assert delta.table(table).count() == 9
     assert (delta.table(table).count(), delta.table(name).count()) == (9, 1)

@@ -32,8 +32,8 @@ def make_old(path: str) -> None:
 
 
 def data_files(path: str) -> set[str]:
-    found = (each.relative_to(path) for each in Path(path).rglob("*") if each.is_file())
-    return {str(each) for each in found if not str(each).startswith("_delta_log/") and not each.name.endswith(".crc")}
+    names = (file.relative_to(path) for file in Path(path).rglob("*") if file.is_file())
+    return {str(name) for name in names if not str(name).startswith("_delta_log/") and not name.name.endswith(".crc")}
 
 
 @pytest.mark.parametrize("layout", ["partitions", "prefixes"])
