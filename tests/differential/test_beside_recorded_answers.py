@@ -1,7 +1,8 @@
 """Statements of Spark's and Delta's SQL, writers and API: the rows, schemas and errors that are recorded of the jar.
 
 `make record-statements` records them, a file of programs at a time. What differs is in `known_differences.txt`, and what
-another Spark than that of the recording gives in a file such as `known_differences_4.3.txt`, with the reasons. Covers bugs B8, B35 and B104.
+another Spark than that of the recording gives in a file such as `known_differences_4.3.txt`, with the reasons. Covers bugs B3, B4, B5, B8,
+B17, B35, B39, B46, B100, B102, B104, B108 and B110.
 """
 
 from __future__ import annotations
