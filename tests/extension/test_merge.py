@@ -65,6 +65,34 @@ def test_partitions_by_generated_columns(delta: SparkSession, name: str) -> None
     assert [tuple(row) for row in merged] == [(1, "2024-05-11"), (2, "2024-05-03"), (2, "2024-05-03")]
 
 
+@pytest.mark.parametrize(
+    ("clauses", "expected"),
+    [
+        (
+            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, upper(s.v))",
+            [(2, "b"), (3, "Y")],
+        ),
+        ("WHEN MATCHED AND s.k = 1 THEN UPDATE SET v = s.v WHEN NOT MATCHED BY SOURCE THEN DELETE", [(1, "x")]),
+        (
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+            [(1, "x"), (2, "b"), (3, "y")],
+        ),
+    ],
+)
+def test_a_parquet_table_with_char_columns(
+    delta: SparkSession, name: str, clauses: str, expected: list[tuple[int, str]]
+) -> None:
+    """Covers bug B88: Spark pads their values behind the rule that resolves the statement, and delta-spark fails."""
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT * FROM VALUES (1, 'a'), (2, 'b') AS x(k, v)")
+    delta.sql(f"CREATE TABLE {name}_char (k INT, v CHAR(3)) USING parquet")
+    try:
+        delta.sql(f"INSERT INTO {name}_char VALUES (1, 'x'), (3, 'y')")
+        delta.sql(f"MERGE INTO {name} AS t USING {name}_char AS s ON t.k = s.k {clauses}")
+    finally:
+        delta.sql(f"DROP TABLE {name}_char")
+    assert rows(delta, name, "k, rtrim(v)") == expected
+
+
 def test_the_builder_says_what_the_statement_says(delta: SparkSession, table: str) -> None:
     target = DeltaTable.forName(delta, table)
     source = delta.sql("SELECT * FROM VALUES (1, 5L), (6, 60L) AS v(id, n)")

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import InvalidOptionError
-from anabranch.errors.dml import TableFunctionArgumentsError
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.errors.tables import NotADeltaTableError
@@ -43,14 +42,6 @@ def location(delta: SparkSession, name: str) -> str:
 
 
 # Names and versions.
-
-
-def test_tables_have_names_of_one_two_and_three_parts(delta: SparkSession, name: str) -> None:
-    for parts in (name, f"default.{name}", f"spark_catalog.default.{name}", f"`default`.`{name}`"):
-        assert delta.table(parts).count() == 3
-        assert delta.sql(f"SELECT count({name}.k) FROM {parts}").first()[0] == 3
-    assert delta.sql(f"SELECT default.{name}.b FROM default.{name} WHERE default.{name}.k = 1").first()[0] == "x"
-    assert delta.sql(f"SELECT spark_catalog.default.{name}.b FROM {name} WHERE k = 1").first()[0] == "x"
 
 
 def test_every_way_to_name_a_version(delta: SparkSession, name: str, location: str) -> None:
@@ -83,10 +74,6 @@ def test_text_with_a_version_and_a_mistake_gets_an_error_of_sparks(delta: SparkS
     assert delta.sql(f"SELECT ? FROM {name}@v1 LIMIT ?", ["x", 1]).collect() == [("x",)]
 
 
-def test_partition_folders_are_read_as_their_rows(delta: SparkSession, name: str, location: str) -> None:
-    assert rows(delta.read.format("delta").load(f"{location}/p=1").select("k")) == [(1,), (3,)]
-
-
 def test_errors_name_what_does_not_exist(delta: SparkSession, tmp_path: Any) -> None:
     missing = str(tmp_path / "nothing here")
     for read in (
@@ -113,29 +100,6 @@ def test_a_schema_given_to_the_reader_must_be_the_tables(delta: SparkSession, na
 
 
 # Which version a frame shows.
-
-
-def test_frames_and_views_follow_their_table(delta: SparkSession, name: str, location: str) -> None:
-    """Bug B46: a frame without a version of its own shows the newest each time it runs, as in Delta."""
-    delta.table(name).createOrReplaceTempView(f"v_{name}")
-    delta.sql(f"CREATE VIEW p_{name} AS SELECT k FROM {name}")
-    delta.sql(f"CREATE OR REPLACE TEMP VIEW w_{name} AS SELECT k FROM {name}")
-    delta.sql(f"CREATE OR REPLACE GLOBAL TEMP VIEW g_{name} AS SELECT k FROM {name}")
-    frames = [
-        delta.table(name),
-        delta.read.table(name),
-        delta.read.format("delta").load(location),
-        delta.sql(f"SELECT * FROM {name}"),
-        delta.table(f"v_{name}"),
-        delta.table(f"p_{name}"),
-        delta.table(f"w_{name}"),
-        delta.table(f"global_temp.g_{name}"),
-        delta.table(name).where("k > 0").select("k").distinct(),
-    ]
-    assert [frame.count() for frame in frames] == [3] * len(frames)
-    delta.sql(f"INSERT INTO {name} VALUES (4, 'w', 2)")
-    assert [frame.count() for frame in frames] == [4] * len(frames)
-    delta.sql(f"DROP VIEW p_{name}")
 
 
 def test_an_execution_sees_one_version_however_often_it_reads(delta: SparkSession, name: str) -> None:
@@ -165,14 +129,6 @@ def test_a_frame_whose_columns_changed_says_so(delta: SparkSession, name: str) -
         frame.collect()
 
 
-def test_a_script_does_not_conflict_with_itself(delta: SparkSession, name: str, location: str) -> None:
-    """Bug B17: rows computed from a table, then the table changed, then the rows appended to it."""
-    more = delta.read.format("delta").load(location).where("p = 1").withColumn("k", F.col("k") + 10)
-    delta.sql(f"DELETE FROM {name} WHERE k = 1")
-    more.write.format("delta").mode("append").save(location)
-    assert rows(delta.table(name).select("k")) == [(2,), (3,), (13,)]
-
-
 # Sessions.
 
 
@@ -198,18 +154,6 @@ def test_metadata_is_what_spark_says_of_files_and_rows(delta: SparkSession, name
     assert delta.table(name).select(F.input_file_name().alias("f")).where("f LIKE '%parquet'").count() == 2
 
 
-def test_rows_of_tracked_tables_have_ids_in_metadata(delta: SparkSession, name: str) -> None:
-    name = f"r_{name}"
-    delta.sql(f"CREATE TABLE {name} (a INT) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
-    delta.createDataFrame([(1,), (2,)], "a INT").coalesce(1).write.insertInto(name)
-    delta.sql(f"INSERT INTO {name} VALUES (3)")
-    delta.sql(f"DELETE FROM {name} WHERE a = 1")
-    ids = f"SELECT a, _metadata.row_id, _metadata.row_commit_version, _metadata.base_row_id FROM {name}"
-    assert rows(delta.sql(ids)) == [(2, 1, 1, 0), (3, 2, 2, 2)]
-    assert rows(delta.sql(f"SELECT a FROM {name} WHERE _metadata.row_id = 1")) == [(2,)]
-    assert "row_id" in delta.table(name).select("_metadata.*").columns
-
-
 # Change feeds.
 
 
@@ -222,28 +166,6 @@ def fed(delta: SparkSession, name: str) -> str:
     return name
 
 
-def test_changes_are_read_by_options_and_by_functions(delta: SparkSession, fed: str) -> None:
-    last = 2
-    location = delta.sql(f"SELECT DISTINCT _metadata.file_path FROM {fed}").first()[0].rpartition("/")[0]
-    options = {"readChangeFeed": "true", "startingVersion": str(last)}
-    expected = [(2, "insert", last)]
-    names = ("a", "_change_type", "_commit_version")
-    assert rows(delta.read.options(**options).table(fed).select(*names)) == expected
-    assert rows(delta.read.format("delta").options(**options).load(location).select(*names)) == expected
-    for call in (
-        f"table_changes('{fed}', {last})",
-        f"table_changes('{fed}', {last - 1} + 1, {last})",
-        f"table_changes('default.{fed}', {last})",
-        f"table_changes_by_path('{location}', {last})",
-    ):
-        assert rows(delta.sql(f"SELECT {', '.join(names)} FROM {call}")) == expected
-    assert delta.sql("SELECT * FROM table_changes(:t, :v)", {"t": fed, "v": last}).count() == 1
-    joined = f"SELECT count(*) FROM table_changes('{fed}', {last}) x JOIN table_changes('{fed}', {last}) y USING (a)"
-    assert delta.sql(joined).first()[0] == 1
-    hour = f"SELECT count(*) FROM table_changes('{fed}', current_timestamp() - INTERVAL 1 HOUR)"
-    assert delta.sql(hour).first()[0] == 2
-
-
 @pytest.mark.skipif(pyspark.__version__ < "4.2", reason="Spark took functions of extensions for temporary ones")
 def test_a_view_over_changes_works_in_other_sessions(delta: SparkSession, fed: str) -> None:
     delta.sql(f"CREATE VIEW v_{fed} AS SELECT a FROM table_changes('{fed}', 2)")
@@ -251,25 +173,6 @@ def test_a_view_over_changes_works_in_other_sessions(delta: SparkSession, fed: s
     with pytest.raises(NotADeltaTableError, match="view"):
         delta.sql(f"SELECT * FROM table_changes('v_{fed}', 0)")
     delta.sql(f"DROP VIEW v_{fed}")
-
-
-def test_functions_of_the_feed_check_their_arguments(delta: SparkSession, fed: str) -> None:
-    for arguments in (f"'{fed}'", f"'{fed}', 1, 2, 3", "1, 1", f"'{fed}', -1", f"'{fed}', 1.5"):
-        with pytest.raises(TableFunctionArgumentsError):
-            delta.sql(f"SELECT * FROM table_changes({arguments})")
-
-
-def test_one_frame_collected_twice(delta: SparkSession, name: str) -> None:
-    """A frame that was collected is planned, as any of Spark's: what is made of it shows the newest rows."""
-    delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta AS SELECT id FROM range(3)")
-    frame = delta.table(name).where("id >= 0").orderBy("id")
-    joined = frame.alias("a").join(frame.alias("b"), "id")
-    assert (frame.collect(), frame.count(), joined.count()) == ([(0,), (1,), (2,)], 3, 3)
-    delta.sql(f"DELETE FROM {name} WHERE id = 1")
-    delta.sql(f"INSERT INTO {name} VALUES (7)")
-    assert frame.collect() == [(0,), (1,), (2,)]
-    assert frame.select("id").collect() == [(0,), (2,), (7,)]
-    assert (frame.count(), joined.count(), frame.limit(2).collect()) == (3, 3, [(0,), (2,)])
 
 
 def test_rows_hidden_in_a_table_of_many_columns(delta: SparkSession, name: str) -> None:

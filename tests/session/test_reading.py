@@ -89,40 +89,12 @@ def test_timestamp_as_of(delta: SparkSession, three_versions: str) -> None:
         delta.read.format("delta").options(versionAsOf=1, timestampAsOf="2024-01-01").load(three_versions).collect()
 
 
-def test_which_version_a_frame_shows(delta: SparkSession, three_versions: str) -> None:
-    """The newest each time it runs; over public API alone, that of the time when it was made."""
-    before = delta.read.format("delta").load(three_versions)
-    delta.range(100).write.format("delta").mode("overwrite").save(three_versions)
-    assert before.count() == 100
-    assert delta.read.format("delta").load(three_versions).count() == 100
-
-
-def test_sql_by_path(delta: SparkSession, three_versions: str) -> None:
-    table = f"delta.`{three_versions}`"
-    assert ids(delta.sql(f"SELECT id FROM {table} WHERE id >= 25 -- {{braces}}")) == [25, 26, 27, 28, 29]
-    assert delta.sql(f"SELECT count(*) FROM {table} VERSION AS OF 1").first()[0] == 20
-    newer = f"SELECT count(*) FROM {table} a LEFT ANTI JOIN {table} VERSION AS OF 0 b ON a.id = b.id"
-    assert delta.sql(newer).first()[0] == 20
-    assert delta.sql(f"SELECT count(*) FROM {table} WHERE id < :n", {"n": 5}).first()[0] == 5
-    among = f"SELECT count(*) FROM {table} WHERE id IN (SELECT id FROM {{few}})"
-    assert delta.sql(among, few=delta.range(3)).first()[0] == 3
-    common = f"WITH t AS (SELECT * FROM {table} WHERE id < 5) SELECT max(id) FROM t"
-    assert delta.sql(common).first()[0] == 4
-
-
 def test_sql_timestamp_as_of(delta: SparkSession, three_versions: str) -> None:
     first = DeltaTable.forPath(delta, three_versions).history().collect()[-1].timestamp
     text = first.strftime("%Y-%m-%d %H:%M:%S.%f")
     query = f"SELECT count(*) FROM delta.`{three_versions}` TIMESTAMP AS OF '{text}'"
     assert delta.sql(query).first()[0] == 10
     assert delta.sql(query.replace(f"'{text}'", f"CAST('{text}' AS TIMESTAMP)")).first()[0] == 10
-
-
-def test_statements_that_read_no_delta_table_reach_spark_untouched(delta: SparkSession) -> None:
-    assert delta.sql("SELECT '{x}' AS a, count(*) AS n FROM range(3)").first() == ("{x}", 3)
-    delta.range(2).createOrReplaceTempView("plain_view")
-    assert delta.sql("SELECT * FROM plain_view").count() == 2
-    assert delta.table("plain_view").count() == 2
 
 
 def test_other_formats_are_left_alone(delta: SparkSession, path: str) -> None:
@@ -140,13 +112,6 @@ def test_what_is_no_delta_table(delta: SparkSession, path: str) -> None:
     delta.range(1).createOrReplaceTempView("some_view")
     with pytest.raises(NotADeltaTableError, match="view"):
         DeltaTable.forName(delta, "some_view")
-
-
-def test_partition_folders_in_the_path(delta: SparkSession, path: str) -> None:
-    delta.range(10).selectExpr("id", "id % 2 AS part").write.format("delta").partitionBy("part").save(path)
-    assert ids(delta.read.format("delta").load(f"{path}/part=1")) == [1, 3, 5, 7, 9]
-    with pytest.raises(InvalidOptionError, match="not a partition column"):
-        delta.read.format("delta").load(f"{path}/id=1").collect()
 
 
 @classic

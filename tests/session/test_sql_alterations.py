@@ -223,10 +223,3 @@ def test_set_location(delta: SparkSession, name: str, path: str) -> None:
 def test_what_is_refused_by_name(delta: SparkSession, table: str, form: str, what: str) -> None:
     with pytest.raises((UnsupportedOperationError, AnalysisException), match=what):
         delta.sql(f"ALTER TABLE {table} {form}")
-
-
-def test_the_catalog_learns_of_changes(delta: SparkSession, name: str) -> None:
-    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
-    delta.sql(f"ALTER TABLE {name} ADD COLUMN word STRING")
-    assert [column.name for column in delta.catalog.listColumns(name)] == ["id", "word"]
-    assert delta.table(name).columns == ["id", "word"]

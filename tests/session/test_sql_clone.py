@@ -70,14 +70,3 @@ def test_clone(delta: SparkSession, name: str, path: str) -> None:
     ]:
         with pytest.raises(error):
             delta.sql(statement_)
-
-
-def test_clone_of_parquet_files(delta: SparkSession, path: str) -> None:
-    delta.range(3).coalesce(1).write.parquet(f"{path}/files")
-    clone = f"delta.`{path}/clone`"
-    delta.sql(f"CREATE TABLE {clone} SHALLOW CLONE parquet.`{path}/files`")
-    delta.sql(f"DELETE FROM {clone} WHERE id = 1")
-    assert sorted(delta.sql(f"SELECT * FROM {clone}").collect()) == [(0,), (2,)]
-    assert delta.read.parquet(f"{path}/files").count() == 3
-    entry = delta.sql(f"DESCRIBE HISTORY {clone}").collect()[-1]
-    assert (entry.operation, entry.operationParameters["sourceVersion"]) == ("CLONE", "-1")

@@ -103,25 +103,3 @@ def test_variables(delta: SparkSession, table: str) -> None:
     assert delta.sql(f"UPDATE {table} SET word = 'last' WHERE id = found").first() == (1,)
     delta.sql(f"INSERT INTO {table} SELECT found + 1, 'more'")
     assert rows(delta, table)[-2:] == [(4, "last"), (5, "more")]
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
-        "BEGIN DELETE FROM {t} WHERE id = 1; END",
-        "BEGIN IF 1 = 1 THEN INSERT INTO {t} VALUES (8, 'x'); END IF; END",
-        "BEGIN CREATE TABLE delta.`{p} 2` (a INT) USING delta; END",
-        "BEGIN EXECUTE IMMEDIATE 'DELETE FROM {t}'; END",
-    ],
-)
-def test_scripts_that_change_a_table(delta: SparkSession, table: str, path: str, script: str) -> None:
-    delta.conf.set("spark.sql.scripting.enabled", "true")
-    delta.sql(script.replace("{t}", table).replace("{p}", path))
-    assert (version(delta, path), DeltaTable.isDeltaTable(delta, f"{path} 2")) in {(1, False), (0, True)}
-
-
-def test_scripts_may_read(delta: SparkSession, table: str) -> None:
-    # PySpark 4.0 requires it.
-    delta.conf.set("spark.sql.scripting.enabled", "true")
-    script = f"BEGIN DECLARE n BIGINT; SET n = (SELECT max(id) FROM {table}); SELECT n + 1 AS m; END"
-    assert delta.sql(script).first() == (5,)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.maintenance import ShowPartitionsColumnError
 from anabranch.errors.schema import ColumnNotFoundError
-from anabranch.errors.tables import NotADeltaTableError, ViewNotTableError
+from anabranch.errors.tables import NotADeltaTableError
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
@@ -56,29 +56,11 @@ def test_describe_detail(delta: SparkSession, table: str, path: str) -> None:
         delta.sql(f"DESCRIBE DETAIL '{path}/nothing'")
 
 
-def test_describe_detail_of_what_is_not_delta(delta: SparkSession, path: str, name: str) -> None:
-    """Covers bug B110: scripts run it for every table. A row with the format, as far as there is something to say; views and what
-    is not there are refused."""
-    delta.sql(
-        f"CREATE TABLE {name} (id INT, p INT) USING parquet PARTITIONED BY (p) COMMENT 'old' TBLPROPERTIES ('a' = 'b')"
-    )
-    try:
-        detail = delta.sql(f"DESCRIBE DETAIL {name}").first()
-        assert (detail.format, detail.description, detail.partitionColumns) == ("parquet", "old", ["p"])
-        assert (detail.name, detail.id, detail.numFiles) == (f"spark_catalog.default.{name}", None, None)
-        assert detail.location.startswith("file:")
-        assert detail.properties["a"] == "b"
-    finally:
-        delta.sql(f"DROP TABLE {name}")
+def test_describe_detail_of_a_folder_that_is_not_delta(delta: SparkSession, path: str) -> None:
+    """Covers bug B110: scripts run it for every folder. Tables and views are in `tests/differential/programs/describing.txt`."""
     delta.range(1).write.json(path)
     detail = delta.sql(f"DESCRIBE DETAIL '{path}'").first()
     assert (detail.format, detail.location, detail.properties) == (None, f"file:{path}", {})
-    delta.sql(f"CREATE VIEW {name} AS SELECT 1 AS id")
-    try:
-        with pytest.raises(ViewNotTableError):
-            delta.sql(f"DESCRIBE DETAIL {name}")
-    finally:
-        delta.sql(f"DROP VIEW {name}")
 
 
 @statement("DESCRIBE [TABLE] [EXTENDED] t [column]")
@@ -176,15 +158,6 @@ def test_reorg(delta: SparkSession, path: str) -> None:
     found = delta.sql(f"REORG TABLE {table} APPLY (PURGE)").first()
     assert (found.metrics.numFilesRemoved, found.metrics.deletionVectorStats.numDeletionVectorsRemoved) == (1, 1)
     assert delta.sql(f"SELECT count(*) FROM {table}").first() == (8,)
-
-
-def test_other_tables_are_described_by_spark(delta: SparkSession) -> None:
-    delta.sql("CREATE OR REPLACE TEMP VIEW a_described_view AS SELECT 1 AS x")
-    assert delta.sql("DESCRIBE a_described_view").collect() == [("x", "int", None)]
-    assert delta.sql("SHOW COLUMNS IN a_described_view").collect() == [("x",)]
-    assert delta.sql("DESCRIBE QUERY SELECT 1 AS y").first().col_name == "y"
-    with pytest.raises(NotADeltaTableError, match="view"):
-        delta.sql("DESCRIBE HISTORY a_described_view")
 
 
 @statement("DESCRIBE [TABLE] EXTENDED t AS JSON")

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.errors.schema import ColumnCountError, ColumnNotFoundError, SchemaMismatchError
-from anabranch.tables import DeltaTable
 from session.documented import statement
 
 pytestmark = pytest.mark.spark
@@ -191,10 +190,3 @@ def test_named_queries_before_insert(delta: SparkSession, table: str) -> None:
         f"WITH q AS (SELECT id + :n AS id, word, part FROM {table}) INSERT INTO {table} SELECT * FROM q", {"n": 10}
     )
     assert rows(delta, table) == [(1, "a", 1), (11, "a", 1), (12, "b", 2), (2, "b", 2)]
-
-
-def test_the_name_of_the_catalog_learns_new_columns(delta: SparkSession, name: str) -> None:
-    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
-    delta.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {name} BY NAME SELECT 2 AS id, 'x' AS word")
-    assert rows(delta, name) == [(1, None), (2, "x")]
-    assert DeltaTable.forName(delta, name).toDF().columns == ["id", "word"]

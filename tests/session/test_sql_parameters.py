@@ -105,20 +105,6 @@ def test_identifier_clause(delta: SparkSession, name: str) -> None:
     assert delta.sql(f"DESCRIBE HISTORY IDENTIFIER('{name}')").count() == 2
 
 
-def test_names_that_look_like_sql(delta: SparkSession, path: str) -> None:
-    """A column's name stays a name with any characters."""
-    odd = "x` = 1; DROP TABLE t -- '{}"
-    quoted = "`" + odd.replace("`", "``") + "`"
-    table = f"delta.`{path}`"
-    delta.sql(
-        f"CREATE TABLE {table} ({quoted} INT, `a.b` INT) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
-    )
-    delta.sql(f"INSERT INTO {table} ({quoted}, `a.b`) VALUES (1, 2)")
-    assert delta.sql(f"UPDATE {table} SET {quoted} = 5, `a.b` = {quoted} WHERE {quoted} = 1").first() == (1,)
-    assert [tuple(row) for row in delta.sql(f"SELECT * FROM {table}").collect()] == [(5, 1)]
-    assert delta.sql(f"DELETE FROM {table} WHERE {quoted} = 5").first() == (1,)
-
-
 @pytest.mark.skipif(pyspark.__version__ < "4.1", reason="Spark's grammar has no markers there")
 def test_time_travel_takes_parameters(delta: SparkSession, table: str) -> None:
     delta.sql(f"DELETE FROM {table}")

@@ -187,18 +187,6 @@ def test_a_managed_table_goes_with_its_files(delta: SparkSession, name: str) -> 
     assert rows(delta.table(name)) == [("new",)]
 
 
-def test_an_external_table_leaves_its_files(delta: SparkSession, name: str, path: str) -> None:
-    delta.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}' AS SELECT 1 AS id")
-    delta.sql(f"DROP TABLE {name}")
-    assert rows(delta.read.format("delta").load(path)) == [(1,)]
-
-
-def test_dropping_by_path_is_refused(delta: SparkSession, path: str) -> None:
-    delta.range(1).write.format("delta").save(path)
-    with pytest.raises(UnsupportedOperationError, match="DROP TABLE"):
-        delta.sql(f"DROP TABLE delta.`{path}`")
-
-
 @pytest.mark.parametrize(
     ("clause", "name"),
     [

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pyspark
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import anabranch
@@ -90,32 +89,6 @@ def test_views_are_read_by_statements(delta: SparkSession, table: str, view: str
     assert (merged.num_deleted_rows, merged.num_inserted_rows) == (2, 1)
     delta.sql(f"INSERT INTO {table} (id) SELECT id + 10 FROM {view}")
     assert ids(delta, table) == [0, 8, 11, 12, 18]
-
-
-def test_a_view_keeps_its_columns(delta: SparkSession, table: str, view: str) -> None:
-    """Columns that the table gets later are not the view's; one that it loses is named in the error."""
-    delta.sql(f"CREATE TEMP VIEW {view} AS SELECT * FROM {table}")
-    delta.sql(f"ALTER TABLE {table} ADD COLUMN more INT")
-    delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
-    assert delta.table(view).columns == ["id", "word"]
-    delta.sql(f"ALTER TABLE {table} DROP COLUMN word")
-    with pytest.raises(AnalysisException, match="word"):
-        delta.table(view).collect()
-
-
-def test_the_view_that_was_created_last(delta: SparkSession, table: str, view: str) -> None:
-    delta.sql(f"CREATE TEMP VIEW {view} AS SELECT id FROM {table}")
-    with pytest.raises(AnalysisException, match=view):
-        delta.sql(f"CREATE TEMP VIEW {view} AS SELECT id FROM {table}")
-    with pytest.raises(AnalysisException, match=view):
-        delta.sql(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT id FROM {view}")
-    delta.read.table(table).where("id = 1").createOrReplaceTempView(view)
-    delta.sql(f"DELETE FROM {table}")
-    assert ids(delta, view) == []
-    with pytest.raises(PySparkException, match=r"temporary|TEMP"):
-        delta.sql(f"CREATE VIEW {view}_2 AS SELECT {view}.id FROM {view} JOIN {table} USING (id)")
-    with pytest.raises(PySparkException, match=r"(?i)schema|qualif|single-part"):
-        delta.sql(f"CREATE TEMP VIEW default.{view} AS SELECT id FROM {table}")
 
 
 @statement("CREATE [OR REPLACE] TEMP VIEW v USING delta OPTIONS (path 'folder' [, versionAsOf '3'])")
