@@ -66,12 +66,12 @@ def exchanged(content: bytes, one: str, other: str) -> bytes:
         position += text_or_rules
     changed = bytearray(content)
     for _ in versions:
-        places = {}
+        positions = {}
         for _ in range(number()):
             region = regions[number()]
-            places[region] = position
+            positions[region] = position
             number()
-        at_one, at_other = places[one], places[other]
+        at_one, at_other = positions[one], positions[other]
         changed[at_one : at_one + 2] = content[at_other : at_other + 2]
         changed[at_other : at_other + 2] = content[at_one : at_one + 2]
     return bytes(changed)

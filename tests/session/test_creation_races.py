@@ -66,31 +66,31 @@ def test_the_loser_of_a_creation_gets_a_conflict(delta: SparkSession, name: str,
     other = anabranch.enable(delta.newSession())
     ways = {**CREATIONS, "saveAsTable": saved} if by == "name" else CREATIONS
 
-    def table(place: int) -> str:
-        return f"{name}_{place}" if by == "name" else f"delta.`{path}_{place}`"
+    def table(number: int) -> str:
+        return f"{name}_{number}" if by == "name" else f"delta.`{path}_{number}`"
 
-    def made_by_another(place: int) -> Callable[[], object]:
-        return lambda: other.sql(CREATE.format(t=table(place)))
+    def made_by_another(number: int) -> Callable[[], object]:
+        return lambda: other.sql(CREATE.format(t=table(number)))
 
-    for place, create in enumerate(ways.values()):
+    for number, create in enumerate(ways.values()):
         with (
-            meanwhile(delta, made_by_another(place)),
+            meanwhile(delta, made_by_another(number)),
             pytest.raises(ProtocolChangedException) as raised,
         ):
-            create(delta, table(place))
+            create(delta, table(number))
         assert raised.value.reason is ConflictReason.TABLE_CREATED
-        assert delta.sql(f"SELECT * FROM {table(place)}").count() == 0
+        assert delta.sql(f"SELECT * FROM {table(number)}").count() == 0
         # A statement that begins when the table exists gets that error.
         with pytest.raises(PySparkException) as exists:
-            create(delta, table(place))
+            create(delta, table(number))
         assert exists.value.getCondition() in {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_TABLE_ALREADY_EXISTS"}
-    for place, create in enumerate(UNLESS_THERE.values(), start=len(ways)):
-        with meanwhile(delta, made_by_another(place)):
-            create(delta, table(place))
-        assert delta.sql(f"SELECT * FROM {table(place)}").count() == 0
-        create(delta, table(place))
-    for place in range(len(ways) + len(UNLESS_THERE) if by == "name" else 0):
-        delta.sql(f"DROP TABLE {table(place)}")
+    for number, create in enumerate(UNLESS_THERE.values(), start=len(ways)):
+        with meanwhile(delta, made_by_another(number)):
+            create(delta, table(number))
+        assert delta.sql(f"SELECT * FROM {table(number)}").count() == 0
+        create(delta, table(number))
+    for number in range(len(ways) + len(UNLESS_THERE) if by == "name" else 0):
+        delta.sql(f"DROP TABLE {table(number)}")
 
 
 def test_of_many_who_create_a_table_at_one_time_one_does(delta: SparkSession, name: str) -> None:
@@ -110,16 +110,16 @@ def test_of_many_who_create_a_table_at_one_time_one_does(delta: SparkSession, na
 
     with ThreadPoolExecutor(len(sessions)) as threads:
         for create in (CREATIONS["CREATE"], CREATIONS["AS SELECT"]):
-            found = list(threads.map(lambda session, how=create: run(how, session, name), sessions))  # type: ignore[misc]
-            assert found.count("made") == 1, found
-            told = {"made", str(ConflictReason.TABLE_CREATED), "TABLE_OR_VIEW_ALREADY_EXISTS"}
-            assert set(found) <= told
+            outcomes = list(threads.map(lambda session, how=create: run(how, session, name), sessions))  # type: ignore[misc]
+            assert outcomes.count("made") == 1, outcomes
+            possible = {"made", str(ConflictReason.TABLE_CREATED), "TABLE_OR_VIEW_ALREADY_EXISTS"}
+            assert set(outcomes) <= possible
             delta.sql(f"DROP TABLE {name}")
-        found = list(threads.map(lambda session: run(UNLESS_THERE["CREATE"], session, name), sessions))
-        assert found == ["made"] * 3
+        outcomes = list(threads.map(lambda session: run(UNLESS_THERE["CREATE"], session, name), sessions))
+        assert outcomes == ["made"] * 3
         delta.sql(f"DROP TABLE {name}")
-        found = list(threads.map(lambda session: run(appended, session, name), sessions))
-        assert found == ["made"] * 3
+        outcomes = list(threads.map(lambda session: run(appended, session, name), sessions))
+        assert outcomes == ["made"] * 3
     assert sorted(row.id for row in delta.table(name).collect()) == [0, 0, 0, 1, 1, 1]
 
 
@@ -151,11 +151,11 @@ def test_a_name_that_is_on_its_way_to_the_catalog_is_waited_for(
     committed, registers = threading.Event(), threading.Event()
     register = ClassicCatalog.register
 
-    def late(self: ClassicCatalog, *given: Any, **named: Any) -> None:
+    def late(self: ClassicCatalog, *arguments: Any, **named: Any) -> None:
         if threading.current_thread() is not threading.main_thread() and not committed.is_set():
             committed.set()
             assert registers.wait(60)
-        register(self, *given, **named)
+        register(self, *arguments, **named)
 
     class Releasing:
         """The session's clock: who waits gives the other its turn."""

@@ -53,8 +53,8 @@ def damaged(table: Path, version: int, kind: str, facts: Mapping[str, Any]) -> P
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     for action in actions:
         for name, value in facts.items() if kind in action else ():
-            known = action[kind].get(name)
-            action[kind][name] = {**known, **value} if isinstance(known, dict) and value else value
+            current = action[kind].get(name)
+            action[kind][name] = {**current, **value} if isinstance(current, dict) and value else value
     commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
     return table
 
@@ -99,9 +99,9 @@ def test_a_data_file_that_is_gone_is_one_error(delta: SparkSession, table: Path)
         file.unlink()
     if CONNECT == "serve":
         # A query of a client runs in Spark alone.
-        with pytest.raises(PySparkException, match="FILE_NOT_EXIST") as told:
+        with pytest.raises(PySparkException, match="FILE_NOT_EXIST") as missing:
             delta.sql(READ.format(t=f"delta.`{table}`")).collect()
-        assert any(name in str(told.value) for name in names)
+        assert any(name in str(missing.value) for name in names)
     for statement in (CHANGE,) if CONNECT == "serve" else (READ, CHANGE):
         with pytest.raises(DataFileMissingError) as raised:
             delta.sql(statement.format(t=f"delta.`{table}`")).collect()
@@ -134,6 +134,6 @@ def test_upkeep_that_cannot_be_done_fails_no_commit(
     table = damaged(table, 0, "metaData", {"configuration": {"delta.checkpointInterval": "often"}})
     delta.sql(f"INSERT INTO delta.`{table}` VALUES (10, 'new', 0)")
     assert delta.read.format("delta").load(str(table)).count() == 9
-    told = [record for record in caplog.records if "delta.checkpointInterval" in record.getMessage()]
-    assert told
-    assert not any(record.exc_info for record in told)
+    warnings = [record for record in caplog.records if "delta.checkpointInterval" in record.getMessage()]
+    assert warnings
+    assert not any(record.exc_info for record in warnings)

@@ -138,11 +138,11 @@ def test_every_statement(native: SparkSession, path: str) -> None:
         text = written.replace("{t}", name).replace("{n}", name).replace("{p}", path)
         text = text.replace("{v}", f"{name}_v").replace("{o}", f"{name}_o")
         before = sorted(os.listdir(f"{path}/_delta_log"))
-        found, told = outcome(native, text)
+        actual, message = outcome(native, text)
         changed = sorted(os.listdir(f"{path}/_delta_log")) != before
-        refused = expected == REFUSED and found == BY_SPARK  # Its analyzer comes first.
-        if not (found == expected or refused) or (changed and expected != WORKS):
-            wrong.append((text, expected, found, told, changed))
+        refused = expected == REFUSED and actual == BY_SPARK  # Its analyzer comes first.
+        if not (actual == expected or refused) or (changed and expected != WORKS):
+            wrong.append((text, expected, actual, message, changed))
     native.sql(f"DROP TABLE {name}")
     assert not wrong, "\n".join(map(str, wrong))
 
@@ -160,9 +160,9 @@ def outcome(spark: SparkSession, text: str) -> tuple[str, str]:
 def test_no_statement_of_the_grammar_is_forgotten(native: SparkSession) -> None:
     jvm: Any = native.sparkContext._jvm
     parser = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.parser.SqlBaseParser")
-    found = {
-        each.getSimpleName().removesuffix("Context")
-        for each in parser.getDeclaredClasses()
-        if each.getSuperclass() is not None and each.getSuperclass().getSimpleName() == "StatementContext"
+    statements = {
+        context.getSimpleName().removesuffix("Context")
+        for context in parser.getDeclaredClasses()
+        if context.getSuperclass() is not None and context.getSuperclass().getSimpleName() == "StatementContext"
     }
-    assert found - SAMPLES.keys() == set()
+    assert statements - SAMPLES.keys() == set()

@@ -55,12 +55,12 @@ class Broken:
             monkeypatch.setattr(LocalStore, name, self._failing(name, getattr(LocalStore, name)))
 
     def _failing(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def failing(store: LocalStore, *given: Any, **more: Any) -> Any:
+        def failing(store: LocalStore, *arguments: Any, **more: Any) -> Any:
             if self.armed and self.has_put:
-                raise StorageError(root=store.root, path=str(given[:1]), doing="read", cause="I/O error")
-            answer = call(store, *given, **more)
+                raise StorageError(root=store.root, path=str(arguments[:1]), doing="read", cause="I/O error")
+            answer = call(store, *arguments, **more)
             if self.armed and name == "put_if_absent":
-                self.has_put |= re.fullmatch(r"_delta_log/\d{20}\.json", given[0]) is not None
+                self.has_put |= re.fullmatch(r"_delta_log/\d{20}\.json", arguments[0]) is not None
             return answer
 
         return failing
@@ -118,6 +118,6 @@ def test_what_has_landed_is_no_failure(
 
 
 def _newest(spark: SparkSession, table: str) -> int:
-    found = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").first()
-    assert found is not None
-    return int(found.version)
+    newest = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").first()
+    assert newest is not None
+    return int(newest.version)

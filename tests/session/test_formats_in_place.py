@@ -37,18 +37,18 @@ def test_an_error_of_a_write_without_format_says_so(delta: SparkSession, name: s
             "UNSUPPORTED_FEATURE.TABLE_OPERATION",
         ),
     ]
-    told = []
+    refusals = []
     for call, _ in calls:
         with pytest.raises(AnalysisException) as raised:
             call()
-        told.append((raised.value.getCondition(), str(raised.value)))
-    assert [condition for condition, _ in told] == [expected for _, expected in calls]
-    for condition, text in told:
+        refusals.append((raised.value.getCondition(), str(raised.value)))
+    assert [condition for condition, _ in refusals] == [expected for _, expected in calls]
+    for condition, text in refusals:
         ways = ("USING delta", '.using("delta")') if condition.startswith("UNSUPPORTED") else ('.format("delta")',)
         assert [way for way in ways if way not in text] == []
         assert "csv" in text or "USING parquet" in text or "spark.sql.sources.default" in text or "parquet" in text
-    assert "doesn't match the specified format" in told[0][1]
-    assert "spark.sql.sources.default, which is parquet, to delta" in told[0][1]
+    assert "doesn't match the specified format" in refusals[0][1]
+    assert "spark.sql.sources.default, which is parquet, to delta" in refusals[0][1]
     assert DeltaTable.forName(delta, name).history().count() == 1
     rows.writeTo(name).append()
     rows.write.insertInto(name)
@@ -82,10 +82,10 @@ def test_a_table_of_another_format_that_replaces_it_is_warned_of(
         delta.sql(f"DROP TABLE {name}_parquet")
         assert caplog.messages == []
         rows.write.mode("overwrite").saveAsTable(name)
-    (told,) = caplog.messages
-    assert f"drops the Delta table default.{name}" in told
-    assert 'write .format("delta")' in told
-    assert "spark.sql.sources.default is parquet" in told
+    (message,) = caplog.messages
+    assert f"drops the Delta table default.{name}" in message
+    assert 'write .format("delta")' in message
+    assert "spark.sql.sources.default is parquet" in message
     assert delta.table(name).count() == 3
 
 

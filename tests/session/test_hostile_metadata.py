@@ -71,14 +71,14 @@ def literal(text: str) -> str:
 
 def commits(path: str) -> list[list[dict[str, Any]]]:
     """Every line of the log is one action."""
-    found = []
+    commits = []
     for file in sorted(Path(path, "_delta_log").glob("*.json")):
         if not file.stem.isdigit():
             continue
         actions = [json.loads(line) for line in file.read_bytes().split(b"\n") if line]
         assert all(len(action) == 1 for action in actions), file
-        found.append(actions)
-    return found
+        commits.append(actions)
+    return commits
 
 
 def test_names_of_columns(delta: SparkSession, path: str) -> None:
@@ -99,11 +99,11 @@ def test_names_of_columns(delta: SparkSession, path: str) -> None:
         f"MERGE INTO {table} t USING hostile s ON t.id = s.id AND t.{first} <> s.{first} "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
-    found = {
+    written = {
         row[0]: tuple(row)[1:]
         for row in delta.read.format("delta").load(path).select("id", *map(quote, NAMES)).collect()
     }
-    assert found == {
+    assert written == {
         0: tuple("merged" for _ in NAMES),
         1: tuple("changed " + name for name in NAMES),
         7: tuple(NAMES),

@@ -52,7 +52,7 @@ def test_a_name_that_the_catalog_refuses_leaves_nothing_behind(delta: SparkSessi
         located = f"CREATE TABLE `{name}` (id INT) USING delta LOCATION '{tmp_path}/located'"
         replaced = f"CREATE OR REPLACE TABLE `{name}` USING delta AS SELECT 1"
         statements = creations(delta, name, path) if name == "../outside" else {}
-        statements |= {each: lambda sql=each: delta.sql(sql) for each in (located, replaced)}  # type: ignore[misc]
+        statements |= {text: lambda sql=text: delta.sql(sql) for text in (located, replaced)}  # type: ignore[misc]
         for statement in statements.values():
             with pytest.raises(InvalidTableNameError, match="cannot be the name of a table"):
                 statement()

@@ -20,11 +20,11 @@ def counted(delta: SparkSession, write: Callable[[DataFrame], object]) -> object
     """What the observation of three rows has counted; None where no job completes it."""
     observation = Observation()
     write(delta.range(3).withColumn("k", F.col("id") % 2).observe(observation, F.count(F.lit(1)).alias("rows")))
-    told: list[object] = []
-    waiting = threading.Thread(target=lambda: told.append(observation.get), daemon=True)
+    results: list[object] = []
+    waiting = threading.Thread(target=lambda: results.append(observation.get), daemon=True)
     waiting.start()
     waiting.join(WAITED_S)
-    return told[0] if told else None
+    return results[0] if results else None
 
 
 def test_observations_of_writes_are_completed(delta: SparkSession, path: str, name: str) -> None:
@@ -64,9 +64,9 @@ def test_observations_of_writes_are_completed(delta: SparkSession, path: str, na
         "INSERT": by_sql(f"INSERT INTO {name} REPLACE WHERE id < 10 SELECT * FROM observed"),
         "replaceUsing": named("overwrite", replaceUsing="id"),
     }
-    assert [told for told, write in writes.items() if counted(delta, write) != {"rows": 3}] == []
+    assert [name for name, write in writes.items() if counted(delta, write) != {"rows": 3}] == []
     merges = {
         "MERGE": by_sql(f"MERGE INTO {name} t USING observed s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"),
         "merge": merge,
     }
-    assert [told for told, write in merges.items() if counted(delta, write) != {"rows": 0}] == []
+    assert [name for name, write in merges.items() if counted(delta, write) != {"rows": 0}] == []

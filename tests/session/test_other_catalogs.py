@@ -154,7 +154,7 @@ def test_bare_names_in_the_current_schema(lake: SparkSession, path: str) -> None
         lake.catalog.setCurrentCatalog("spark_catalog")
         lake.catalog.setCurrentCatalog("lake")
         assert lake.table("r").collect() == [(7,)]
-        assert [each.name for each in lake.catalog.listDatabases()] == ["s"]
+        assert [schema.name for schema in lake.catalog.listDatabases()] == ["s"]
     finally:
         lake.sql("USE spark_catalog.default")
 
@@ -177,8 +177,8 @@ def test_views_streams_and_cached_rows(lake: SparkSession, tmp_path: Path) -> No
     try:
         lake.sql("INSERT INTO lake.s.n VALUES (1), (2)")
         assert (lake.table("over_lake").collect(), lake.table("lake.s.n").count()) == ([(2,)], 2)
-        for place, (source, sink) in enumerate([("lake.s.n", "lake.streamed"), ("lake.streamed", "lake.s.streamed")]):
-            writer = lake.readStream.table(source).writeStream.option("checkpointLocation", str(tmp_path / str(place)))
+        for number, (source, sink) in enumerate([("lake.s.n", "lake.streamed"), ("lake.streamed", "lake.s.streamed")]):
+            writer = lake.readStream.table(source).writeStream.option("checkpointLocation", str(tmp_path / str(number)))
             writer.format("delta").trigger(availableNow=True).toTable(sink).awaitTermination()
             assert lake.table(sink).count() == 2
     finally:
@@ -207,7 +207,7 @@ def test_names_that_are_no_folders_of_the_catalog(lake: SparkSession, warehouse:
 
 
 def test_what_a_folder_cannot_be(lake: SparkSession) -> None:
-    for statement, told in {
+    for statement, message in {
         "ALTER TABLE lake.s.t RENAME TO lake.s.other": "RENAME TO of lake.s.t",
         "ALTER TABLE lake.s.t SET LOCATION '/elsewhere'": "SET LOCATION of lake.s.t",
         "CREATE TABLE lake.s.x (a INT) LOCATION '/elsewhere'": "lake.s.x at another location than",
@@ -225,7 +225,7 @@ def test_what_a_folder_cannot_be(lake: SparkSession) -> None:
         "SELECT * FROM lake.s.nope": "TABLE_OR_VIEW_NOT_FOUND",
         "CREATE VIEW lake.s.v AS SELECT 1": "does not support views",
     }.items():
-        with pytest.raises((DeltaError, AnalysisException), match=told):
+        with pytest.raises((DeltaError, AnalysisException), match=message):
             lake.sql(statement)
     assert lake.table("lake.s.t").count() == 2
     with pytest.raises(UnsupportedOperationError, match="elsewhere"):
@@ -250,8 +250,8 @@ def test_of_many_that_make_a_table_one_wins(lake: SparkSession) -> None:
         return "made"
 
     with ThreadPoolExecutor(max_workers=3) as pool:
-        found = sorted(pool.map(made, sessions))
-    assert found == ["lost"] * 2 + ["made"]
+        outcomes = sorted(pool.map(made, sessions))
+    assert outcomes == ["lost"] * 2 + ["made"]
     lake.sql("DROP TABLE lake.s.raced")
 
 

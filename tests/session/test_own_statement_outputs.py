@@ -32,10 +32,10 @@ EVERYTHING = OwnGrammar.beside(lambda _: False)
 
 def run(spark: SparkSession, text: str, args: Any = None) -> DataFrame:
     """The statement's result, whose columns are those known before."""
-    found = EVERYTHING.statement_of(text)
-    assert found is not None, text
-    output = found.output
-    frame = found.run(DeltaSession.of(spark), Parameters.of(args))
+    statement = EVERYTHING.statement_of(text)
+    assert statement is not None, text
+    output = statement.output
+    frame = statement.run(DeltaSession.of(spark), Parameters.of(args))
     assert frame.schema == output, text
     return frame
 
@@ -207,10 +207,10 @@ def test_parameters_and_names(native: SparkSession, table: str, new_name: str) -
 def test_explain(native: SparkSession, table: str, path: str) -> None:
     """Says what would be done, and does nothing."""
     versions = len(os.listdir(f"{path}/_delta_log"))
-    told = run(native, f"EXPLAIN OPTIMIZE {table} WHERE p = :p", {"p": 0}).first().plan
-    assert "OPTIMIZE" in told
-    assert "2 of 3" in told
-    assert "== Physical Plan ==" in told
+    plan = run(native, f"EXPLAIN OPTIMIZE {table} WHERE p = :p", {"p": 0}).first().plan
+    assert "OPTIMIZE" in plan
+    assert "2 of 3" in plan
+    assert "== Physical Plan ==" in plan
     for text in (
         f"EXPLAIN EXTENDED RESTORE {table} TO VERSION AS OF 0",
         f"EXPLAIN VACUUM '{path}'",
@@ -252,10 +252,10 @@ def test_no_statement_is_both_ours_and_sparks(native: SparkSession, spark_parses
     for text, _ in LATER_STATEMENTS:
         if not text.startswith(("WITH", "EXPLAIN")):
             assert spark_parses(text) == (grammar.statement_of(text) is None), text
-    known = {form.name for form in FORMS_OF_LATER_SPARK} - {
+    own_forms = {form.name for form in FORMS_OF_LATER_SPARK} - {
         form.name for form in FORMS_OF_LATER_SPARK if grammar.has(form)
     }
-    assert (native.version >= "4.3") == (len(known) == len(FORMS_OF_LATER_SPARK))
+    assert (native.version >= "4.3") == (len(own_forms) == len(FORMS_OF_LATER_SPARK))
 
 
 def test_first_words_mean_the_same_to_java(native: SparkSession) -> None:

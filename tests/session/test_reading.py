@@ -81,8 +81,8 @@ def test_timestamp_as_of(delta: SparkSession, three_versions: str) -> None:
     times = {row.version: row.timestamp for row in DeltaTable.forPath(delta, three_versions).history().collect()}
     for version, at in times.items():
         text = at.strftime("%Y-%m-%d %H:%M:%S.%f")
-        found = delta.read.format("delta").option("timestampAsOf", text).load(three_versions)
-        assert found.count() == 10 * (version + 1)
+        of_time = delta.read.format("delta").option("timestampAsOf", text).load(three_versions)
+        assert of_time.count() == 10 * (version + 1)
     with pytest.raises(InvalidOptionError, match="timestamp"):
         delta.read.format("delta").option("timestampAsOf", "yesterday-ish").load(three_versions).collect()
     with pytest.raises(InvalidOptionError, match="either"):

@@ -48,8 +48,8 @@ def test_properties(delta: SparkSession, table: str) -> None:
         f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.isolationLevel' = 'Serializable', other.key = 5)"
     )
     assert altered.columns == []
-    found = detail(delta, table).properties
-    assert (found["delta.isolationLevel"], found["other.key"], found["k"]) == ("Serializable", "5", "v")
+    properties = detail(delta, table).properties
+    assert (properties["delta.isolationLevel"], properties["other.key"], properties["k"]) == ("Serializable", "5", "v")
     delta.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('other.key', k)")
     delta.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS ('nope')")
     assert not {"other.key", "k"} & detail(delta, table).properties.keys()

@@ -38,8 +38,8 @@ def changed(delta: SparkSession) -> Iterator[str]:
     delta.sql(f"DROP TABLE {name}")
 
 
-def rows(delta: SparkSession, text: str, **given: Any) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in delta.sql(text, **given).collect())
+def rows(delta: SparkSession, text: str, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in delta.sql(text, **options).collect())
 
 
 @statement("SELECT … FROM table_changes('t', start[, end])")
@@ -108,9 +108,12 @@ def test_changes_from(delta: SparkSession, changed: str) -> None:
         (2, 20, "insert", 2),
     ]
     updates = [(2, 2, "update_preimage", 2), (2, 20, "update_postimage", 2)]
-    told = "WITH (computeUpdates = true)"
+    with_updates = "WITH (computeUpdates = true)"
     for part in ("VERSION 2 TO VERSION 2", "VERSION 1 EXCLUSIVE TO VERSION 3 EXCLUSIVE"):
-        assert rows(delta, f"SELECT {fields} FROM {changed} CHANGES FROM {part} {told} AS c WHERE c.n > 1") == updates
+        assert (
+            rows(delta, f"SELECT {fields} FROM {changed} CHANGES FROM {part} {with_updates} AS c WHERE c.n > 1")
+            == updates
+        )
     reader = delta.read.option("startingVersion", 2).option("endingVersion", 2).option("computeUpdates", "true")
     assert sorted(tuple(row)[:4] for row in reader.changes(changed).collect()) == [
         (2, 2, *updates[0][2:]),

@@ -48,8 +48,8 @@ def test_clone(delta: SparkSession, name: str, path: str) -> None:
         delta.sql(f"CREATE TABLE {name} SHALLOW CLONE {source}")
     named = delta.sql(f"CREATE TABLE {name}_3 SHALLOW CLONE {name}")
     assert named.first().source_num_of_files == 1
-    told = delta.sql(f"DESCRIBE HISTORY {name}_3").first().operationParameters
-    assert told["source"] == f"spark_catalog.default.{name}"
+    parameters = delta.sql(f"DESCRIBE HISTORY {name}_3").first().operationParameters
+    assert parameters["source"] == f"spark_catalog.default.{name}"
     delta.sql(f"DROP TABLE {name}_3")
     result = delta.sql(f"CREATE OR REPLACE TABLE {name} SHALLOW CLONE {source}").first()
     assert (result.source_num_of_files, result.num_removed_files) == (2, 0)

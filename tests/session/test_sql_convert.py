@@ -25,8 +25,8 @@ def test_convert(delta: SparkSession, path: str) -> None:
     converted = delta.sql(f"CONVERT TO DELTA PARQUET.`{path}` NO STATISTICS PARTITIONED BY (k INT)")
     assert (converted.columns, converted.collect()) == ([], [])
     assert delta.sql(f"SELECT id FROM delta.`{path}` WHERE k = 1 ORDER BY id").collect() == [(1,), (3,)]
-    told = delta.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()[0].operationParameters
-    assert (told["collectStats"], told["partitionedBy"], told["numFiles"]) == ("false", '["k"]', "2")
+    parameters = delta.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()[0].operationParameters
+    assert (parameters["collectStats"], parameters["partitionedBy"], parameters["numFiles"]) == ("false", '["k"]', "2")
     for again in (f"parquet.`{path}`", f"delta.`{path}`", f"IDENTIFIER('parquet.`' || '{path}' || '`')"):
         delta.sql(f"CONVERT TO DELTA {again}")
     assert delta.sql(f"DESCRIBE HISTORY delta.`{path}`").count() == 1

@@ -40,9 +40,9 @@ def test_describe_history(delta: SparkSession, table: str, path: str) -> None:
     """Returns one row for each commit, newest first, as `DeltaTable.history` does. The folder can also be written as a
     string."""
     delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('a' = 'b')")
-    found = delta.sql(f"DESCRIBE HISTORY {table}")
-    assert found.collect() == DeltaTable.forPath(delta, path).history().collect()
-    assert [row.operation for row in found.collect()] == ["SET TBLPROPERTIES", "CREATE TABLE"]
+    history = delta.sql(f"DESCRIBE HISTORY {table}")
+    assert history.collect() == DeltaTable.forPath(delta, path).history().collect()
+    assert [row.operation for row in history.collect()] == ["SET TBLPROPERTIES", "CREATE TABLE"]
     assert [row.version for row in delta.sql(f"DESC HISTORY '{path}' LIMIT 1").collect()] == [1]
     assert delta.sql(f"DESC HISTORY '{path}' LIMIT 0").collect() == []
 
@@ -90,9 +90,9 @@ def test_describe_table(delta: SparkSession, table: str) -> None:
 @statement("SHOW TBLPROPERTIES t [(key)]")
 def test_show_properties(delta: SparkSession, table: str) -> None:
     """Returns the properties, including the versions and features of the protocol."""
-    found = {row.key: row.value for row in delta.sql(f"SHOW TBLPROPERTIES {table}").collect()}
-    assert (found["k"], found["delta.minWriterVersion"]) == ("v", "7")
-    assert found["delta.feature.deletionVectors"] == "supported"
+    properties = {row.key: row.value for row in delta.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+    assert (properties["k"], properties["delta.minWriterVersion"]) == ("v", "7")
+    assert properties["delta.feature.deletionVectors"] == "supported"
     assert delta.sql(f"SHOW TBLPROPERTIES {table} ('k')").collect() == [("k", "v")]
     assert "does not have property" in delta.sql(f"SHOW TBLPROPERTIES {table} (nope)").first().value
 
@@ -100,8 +100,8 @@ def test_show_properties(delta: SparkSession, table: str) -> None:
 @statement("SHOW COLUMNS IN t")
 def test_show_columns(delta: SparkSession, table: str, name: str) -> None:
     """Returns the names of the columns."""
-    found = [row.col_name for row in delta.sql(f"SHOW COLUMNS IN {table}").collect()]
-    assert found == ["id", "a b", "s", "n", "double", "part"]
+    columns = [row.col_name for row in delta.sql(f"SHOW COLUMNS IN {table}").collect()]
+    assert columns == ["id", "a b", "s", "n", "double", "part"]
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
     assert delta.sql(f"SHOW COLUMNS FROM {name} IN default").collect() == [("id",)]
 
@@ -142,9 +142,9 @@ def test_optimize(delta: SparkSession, path: str) -> None:
     delta.sql(f"CREATE TABLE {table} (id INT, word STRING, part INT) USING delta PARTITIONED BY (part)")
     for part in (1, 1, 2, 2):
         delta.sql(f"INSERT INTO {table} VALUES ({part}, 'a', {part})")
-    found = delta.sql(f"OPTIMIZE {table} WHERE part = :p", {"p": 1})
-    assert found.columns == ["path", "metrics"]
-    assert (found.first().metrics.numFilesRemoved, found.first().metrics.numFilesAdded) == (2, 1)
+    result = delta.sql(f"OPTIMIZE {table} WHERE part = :p", {"p": 1})
+    assert result.columns == ["path", "metrics"]
+    assert (result.first().metrics.numFilesRemoved, result.first().metrics.numFilesAdded) == (2, 1)
     assert delta.sql(f"OPTIMIZE '{path}' ZORDER BY (id, word)").first().metrics.numFilesAdded == 2
     assert delta.sql(f"SELECT count(*) FROM {table}").first() == (4,)
 
@@ -155,17 +155,21 @@ def test_reorg(delta: SparkSession, path: str) -> None:
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} USING delta AS SELECT id FROM range(0, 9, 1, 1)")
     delta.sql(f"DELETE FROM {table} WHERE id = 3")
-    found = delta.sql(f"REORG TABLE {table} APPLY (PURGE)").first()
-    assert (found.metrics.numFilesRemoved, found.metrics.deletionVectorStats.numDeletionVectorsRemoved) == (1, 1)
+    result = delta.sql(f"REORG TABLE {table} APPLY (PURGE)").first()
+    assert (result.metrics.numFilesRemoved, result.metrics.deletionVectorStats.numDeletionVectorsRemoved) == (1, 1)
     assert delta.sql(f"SELECT count(*) FROM {table}").first() == (8,)
 
 
 @statement("DESCRIBE [TABLE] EXTENDED t AS JSON")
 def test_describe_as_json(delta: SparkSession, table: str) -> None:
     """Returns one row with one JSON object: columns with their types as objects, location, properties, partitioning."""
-    found = json.loads(delta.sql(f"DESCRIBE EXTENDED {table} AS JSON").first().json_metadata)
-    columns = {column["name"]: column for column in found["columns"]}
-    assert (found["provider"], found["partition_columns"], found["comment"]) == ("delta", ["part"], "a 'table'")
+    described = json.loads(delta.sql(f"DESCRIBE EXTENDED {table} AS JSON").first().json_metadata)
+    columns = {column["name"]: column for column in described["columns"]}
+    assert (described["provider"], described["partition_columns"], described["comment"]) == (
+        "delta",
+        ["part"],
+        "a 'table'",
+    )
     assert columns["id"] == {"name": "id", "type": {"name": "bigint"}, "nullable": True, "comment": "it's \\ key"}
     assert (columns["n"]["default"], columns["a b"]["type"]) == ("1 + 1", {"name": "char", "length": 3})
     assert columns["s"]["type"]["fields"][1]["type"]["element_type"]["value_type"] == {
@@ -183,10 +187,14 @@ def test_plain_sessions_find_registered_tables(native: SparkSession, name: str) 
     native.sql(f"ALTER TABLE {name} ADD COLUMN more DATE")
     plain = native.newSession()
     assert (name, False) in [(row.tableName, row.isTemporary) for row in plain.sql("SHOW TABLES").collect()]
-    told = plain.sql(f"SHOW TABLE EXTENDED LIKE '{name}'").first().information
-    assert "Provider: delta" in told
-    assert DeltaTable.forName(native, name).detail().first().location in told
-    assert [line.split()[1] for line in told.splitlines() if line.startswith(" |--")] == ["id:", "word:", "more:"]
+    information = plain.sql(f"SHOW TABLE EXTENDED LIKE '{name}'").first().information
+    assert "Provider: delta" in information
+    assert DeltaTable.forName(native, name).detail().first().location in information
+    assert [line.split()[1] for line in information.splitlines() if line.startswith(" |--")] == [
+        "id:",
+        "word:",
+        "more:",
+    ]
 
 
 TYPES = st.recursive(
@@ -197,8 +205,8 @@ TYPES = st.recursive(
         kinds.map(lambda kind: f"ARRAY<{kind}>"),
         kinds.map(lambda kind: f"MAP<STRING, {kind}>"),
         st.lists(kinds, min_size=1, max_size=2).map(
-            lambda found: (
-                "STRUCT<" + ", ".join(f"`f {i}`: {kind} COMMENT 'it\\'s'" for i, kind in enumerate(found)) + ">"
+            lambda kinds: (
+                "STRUCT<" + ", ".join(f"`f {i}`: {kind} COMMENT 'it\\'s'" for i, kind in enumerate(kinds)) + ">"
             )
         ),
     ),
@@ -244,9 +252,9 @@ def test_what_show_create_table_prints_makes_such_a_table(
 
 
 def described(spark: SparkSession, table: str) -> list[object]:
-    found = json.loads(spark.sql(f"DESCRIBE EXTENDED {table} AS JSON").first().json_metadata)
+    described = json.loads(spark.sql(f"DESCRIBE EXTENDED {table} AS JSON").first().json_metadata)
     own = ("table_name", "location")
-    return [(key, value) for key, value in found.items() if key not in own]
+    return [(key, value) for key, value in described.items() if key not in own]
 
 
 def literal(text: str) -> str:

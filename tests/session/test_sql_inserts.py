@@ -175,8 +175,8 @@ def test_replace_on(delta: SparkSession, table: str) -> None:
     delta.sql(f"INSERT INTO {table} AS t REPLACE ON t.id = s.id OR t.word = :w {new}", {"n": 1, "w": "no"})
     assert rows(delta, table) == [(1, "a", 1), (2, "next", 1)]
     # As it was written, or as Spark prints it where Spark reads the statement.
-    told = last(delta, table).operationParameters["replaceOnCond"]
-    assert told in {"t.id = s.id OR t.word = :w", "((t.id = s.id) OR (t.word = 'no'))"}
+    condition = last(delta, table).operationParameters["replaceOnCond"]
+    assert condition in {"t.id = s.id OR t.word = :w", "((t.id = s.id) OR (t.word = 'no'))"}
     delta.sql(f"WITH q AS (SELECT 1 AS k) INSERT INTO {table} x REPLACE ON x.id <=> k SELECT k, 'one', 1 FROM q")
     assert rows(delta, table) == [(1, "one", 1), (2, "next", 1)]
     delta.sql(f"INSERT INTO {table} AS t REPLACE ON true SELECT rand() < 2, 'x', 1 WHERE 1 = 0")

@@ -74,13 +74,15 @@ def test_a_value_is_what_spark_takes_it_for(delta: SparkSession, table: str) -> 
         F.create_map(F.lit("k"), F.lit(decimal.Decimal("1.5"))),
     ]
     values = {f"v{number}": value for number, value in enumerate([*PLAIN_VALUES, *columns])}
-    told = (
+    expression = (
         "concat_ws('|', "
         + ", ".join(f"coalesce(CAST(:{name} AS STRING), 'NULL'), typeof(:{name})" for name in values)
         + ")"
     )
-    delta.sql(f"UPDATE {table} SET word = {told} WHERE id = 1", values)
-    assert delta.sql(f"SELECT word FROM {table} WHERE id = 1").first() == delta.sql(f"SELECT {told}", values).first()
+    delta.sql(f"UPDATE {table} SET word = {expression} WHERE id = 1", values)
+    assert (
+        delta.sql(f"SELECT word FROM {table} WHERE id = 1").first() == delta.sql(f"SELECT {expression}", values).first()
+    )
 
 
 @statement("… {field} … with keyword arguments")

@@ -65,8 +65,8 @@ def test_truncate(delta: SparkSession, table: str) -> None:
     """Removes all rows."""
     assert delta.sql(f"TRUNCATE TABLE {table}").columns == []
     assert rows(delta, table) == []
-    found = last(delta, table)
-    assert (found.operation, found.operationMetrics["numRemovedFiles"]) == ("TRUNCATE", "1")
+    newest = last(delta, table)
+    assert (newest.operation, newest.operationMetrics["numRemovedFiles"]) == ("TRUNCATE", "1")
     with pytest.raises(PySparkException, match=r"(?i)partition"):
         delta.sql(f"TRUNCATE TABLE {table} PARTITION (id = 1)")
 

@@ -290,6 +290,6 @@ def test_a_foreign_table_without_null_inside_arrays_and_maps(delta: SparkSession
         delta.sql(f"UPDATE {table} SET l = array({null}) WHERE id = 1")
     delta.sql(f"UPDATE {table} SET l = array(2) WHERE id = 1")
     assert rows(delta.sql(f"SELECT id, s.y FROM {table}")) == [(0, [1, None]), (1, [1, None]), (2, None)]
-    found = deltalake.DeltaTable(path).to_pyarrow_table(columns=["id", "l", "m"]).sort_by("id").to_pylist()
+    read = deltalake.DeltaTable(path).to_pyarrow_table(columns=["id", "l", "m"]).sort_by("id").to_pylist()
     expected = {"id": 0, "l": [1], "m": [("a", 1)]}
-    assert found == [expected, {**expected, "id": 1, "l": [2]}, {"id": 2, "l": None, "m": None}]
+    assert read == [expected, {**expected, "id": 1, "l": [2]}, {"id": 2, "l": None, "m": None}]

@@ -68,8 +68,8 @@ def test_vacuum(delta: SparkSession, table: str, path: str) -> None:
     with pytest.raises(InvalidArgumentError):
         delta.sql(f"VACUUM {table} RETAIN x HOURS")
     with settings(delta, retentionDurationCheck__enabled="false", vacuum__parallelDelete__enabled="true"):
-        found = named(delta, f"VACUUM {table} RETAIN 0 HOURS DRY RUN", path)
-        assert [name.partition("/")[0] for name in found] == ["year=2024"]
+        folders = named(delta, f"VACUUM {table} RETAIN 0 HOURS DRY RUN", path)
+        assert [name.partition("/")[0] for name in folders] == ["year=2024"]
         delta.sql(f"VACUUM {table} RETAIN 0 HOURS")
     assert not Path(path, "year=2024").exists()
     assert delta.table(table).count() == 10

@@ -78,7 +78,7 @@ def test_rules_are_those_of_the_jvm(zoned: SparkSession) -> None:
         zone = find(name)
         assert zone is not None
         instant, ntz = "CAST(t AS TIMESTAMP)", "CAST(t AS TIMESTAMP_NTZ)"
-        shown = ", ".join(f"unix_micros(to_timestamp(CAST({each} AS STRING) || 'Z'))" for each in (ntz, instant))
+        shown = ", ".join(f"unix_micros(to_timestamp(CAST({column} AS STRING) || 'Z'))" for column in (ntz, instant))
         query = f"SELECT unix_micros({instant}), {shown} FROM VALUES {texts} AS v(t)"
         for moment, local, wall in zoned.sql(query).collect():
             assert zone.to_utc(local) == moment, (name, local)
@@ -117,7 +117,7 @@ def test_no_file_with_a_row_is_left_out(zoned: SparkSession, tmp_path: Path, zon
         truth = (
             zoned.read.format("delta").load(str(path)).selectExpr("input_file_name() AS file", *conditions).collect()
         )
-        names = [each.rpartition("/")[2] for each in snapshot.files.columns("path")["path"].to_pylist()]
+        names = [path.rpartition("/")[2] for path in snapshot.files.columns("path")["path"].to_pylist()]
         for number, condition in enumerate(conditions, start=1):
             read = resolve_condition(
                 zoned,
@@ -238,8 +238,8 @@ def test_days_that_the_old_calendar_lacks_are_found(zoned: SparkSession, tmp_pat
             f"d BETWEEN {date} AND {date}",
             f"NOT (t < {time} OR t > {time})",
         ):
-            found = zoned.sql(f"SELECT day FROM {table} WHERE {condition}").collect()
-            assert [row.day for row in found] == [day], condition
+            selected = zoned.sql(f"SELECT day FROM {table} WHERE {condition}").collect()
+            assert [row.day for row in selected] == [day], condition
     zoned.sql(f"UPDATE {table} SET day = 'changed' WHERE t = TIMESTAMP'1582-10-10 12:00:00'")
     zoned.sql(f"DELETE FROM {table} WHERE d < DATE'1582-10-10' AND d > DATE'1582-10-04'")
     left = [*(day for day in LOST_DAYS if day not in {"1582-10-05", "1582-10-10"}), "changed"]
