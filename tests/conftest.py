@@ -68,12 +68,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tests = Counter(item.path for item in items)
     long = {item.path for item in items if item.get_closest_marker("long")}
 
-    def place(item: pytest.Item) -> tuple[int, int]:
+    def cost(item: pytest.Item) -> tuple[int, int]:
         if item.path in long:
             return int(item.nodeid.startswith(OF_PROGRAMS)), tests[item.path]
         return 2, -tests[item.path]
 
-    items.sort(key=place)
+    items.sort(key=cost)
     one_in = config.getoption("long_one_in")
     long_groups = sorted({group(item.nodeid) for item in items if item.get_closest_marker("long")})
     of_other_turns = set(long_groups) - set(long_groups[turn() % one_in :: one_in])

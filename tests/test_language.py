@@ -26,6 +26,9 @@ TESTS = sorted(path for path in Path(__file__).parent.rglob("*.py") if path != P
 NAMES_OF_OTHERS = re.compile(r"\w*NotFoundError|FileNotFoundError|CommitFateUnknownError|foreach\w*|forEach\w*")
 """Errors that users catch, and names that Python and Spark give."""
 
+NAMES_IN_TESTS = re.compile(r"test_\w+|given|places|head|handle_\w+|\w+Handle")
+"""What pytest, Hypothesis, `LogStore`, `HTMLParser`, Java and Thrift call their own: a test's name is a sentence."""
+
 PROSE = re.compile(
     r"\b(told|tells?|telling|asks?|asked|asking|stands?|stood|standing|nobody|somebody|whoever|whatever|wherever|anew)\b",
     re.IGNORECASE,
@@ -36,6 +39,7 @@ FRAGMENT = re.compile(
 )
 
 NAMES_MAX = 150
+NAMES_OF_TESTS_MAX = 10
 PROSE_MAX = 60
 PROSE_OF_TESTS_MAX = 80
 FRAGMENTS_MAX = 5
@@ -65,14 +69,20 @@ def sentences(path: Path) -> Iterator[str]:
             yield token.string
 
 
+def uses_of_names(paths: list[Path]) -> Counter[str]:
+    """How often identifiers in these modules have a word of `NAMES`."""
+    names = (name for path in paths for name in identifiers(tree_of(path)))
+    return Counter(name for name in names if words_of(name) & NAMES and not NAMES_OF_OTHERS.fullmatch(name))
+
+
 def test_names_say_what_things_are() -> None:
-    uses = Counter(
-        name
-        for path in MODULES
-        for name in identifiers(tree_of(path))
-        if words_of(name) & NAMES and not NAMES_OF_OTHERS.fullmatch(name)
-    )
+    uses = uses_of_names(MODULES)
     assert uses.total() <= NAMES_MAX, uses.most_common(40)
+
+
+def test_names_in_tests_say_what_things_are() -> None:
+    uses = Counter({name: count for name, count in uses_of_names(TESTS).items() if not NAMES_IN_TESTS.fullmatch(name)})
+    assert uses.total() <= NAMES_OF_TESTS_MAX, uses.most_common(40)
 
 
 @pytest.mark.parametrize(

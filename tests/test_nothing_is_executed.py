@@ -24,13 +24,13 @@ BELOW_A_TABLE = (
 
 def test_no_unpickling_and_no_evaluation() -> None:
     """Covers attack "pickle"; what Spark itself ships to its workers is ours, and never comes from a table."""
-    found = []
+    calls = []
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
         nodes = ast.walk(tree_of(path))
         if name not in PROGRAMS_OF_USERS:
-            found += [(name, getattr(node, "lineno", 0)) for node in nodes if _runs_what_it_is_given(node)]
-    assert found == []
+            calls += [(name, getattr(node, "lineno", 0)) for node in nodes if _executes_an_argument(node)]
+    assert calls == []
 
 
 def test_what_runs_programs_opens_no_table() -> None:
@@ -41,7 +41,7 @@ def test_what_runs_programs_opens_no_table() -> None:
         assert not [module for module in imported if module.startswith(BELOW_A_TABLE)], name
 
 
-def _runs_what_it_is_given(node: ast.AST) -> bool:
+def _executes_an_argument(node: ast.AST) -> bool:
     if isinstance(node, ast.Import):
         return bool({alias.name.partition(".")[0] for alias in node.names} & FORBIDDEN_MODULES)
     if isinstance(node, ast.ImportFrom):

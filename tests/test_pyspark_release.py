@@ -70,6 +70,8 @@ def test_it_is_said_before_any_import_fails(imports: str, tmp_path: Path) -> Non
     for module in ("errors.py", "sql/__init__.py", "sql/types.py"):
         (package / module).write_text(anything)
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {imports}"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert told.returncode == 1
-    assert told.stderr.strip().splitlines()[-1].removeprefix("anabranch.pyspark_release.PySparkReleaseError: ") == OLD
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert process.returncode == 1
+    assert (
+        process.stderr.strip().splitlines()[-1].removeprefix("anabranch.pyspark_release.PySparkReleaseError: ") == OLD
+    )

@@ -37,14 +37,14 @@ def texts() -> Iterator[tuple[str, str]]:
 
 
 def numbers_in(text: str) -> set[str]:
-    found = {
+    cited = {
         str(number)
         for races in RACES.findall(text)
         for first, last in RANGE.findall(races)
         for number in range(int(first), int(last or first) + 1)
     }
-    found |= {number for cases in LETTERED.findall(text) for number in NUMBER.findall(cases)}
-    return found | set(INVARIANT.findall(text))
+    cited |= {number for cases in LETTERED.findall(text) for number in NUMBER.findall(cases)}
+    return cited | set(INVARIANT.findall(text))
 
 
 def test_every_number_that_a_test_names_is_in_the_page() -> None:
@@ -62,7 +62,7 @@ def test_files_of_the_page_are_there_and_name_their_case() -> None:
 def test_no_number_is_listed_twice() -> None:
     listed = [number for number, _ in rows()]
     assert len(listed) == len(set(listed))
-    assert {str(race) for race in range(1, 91)} <= set(listed)
+    assert {str(number) for number in range(1, 91)} <= set(listed)
 
 
 def test_a_number_says_of_what_it_is() -> None:

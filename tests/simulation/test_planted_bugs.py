@@ -8,7 +8,7 @@ from simulation.planted_bugs import PLANTED_BUGS, PlantedBug
 from simulation.storm import run_seed
 
 
-def _is_found(bug: PlantedBug) -> bool:
+def _is_caught(bug: PlantedBug) -> bool:
     """Whether a judge complains of a seed, and not of the same seed without the bug."""
     for seed in range(bug.seeds):
         with bug.in_force():
@@ -24,4 +24,4 @@ def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
 
     Covers bugs B25, B58, B59, B65 and B69.
     """
-    assert _is_found(bug), f"{bug.seeds} seeds do not show that {bug.name}"
+    assert _is_caught(bug), f"{bug.seeds} seeds do not show that {bug.name}"

@@ -45,8 +45,8 @@ def test_what_is_wrong_is_told_in_few_steps() -> None:
     """A planted bug is found in a run of many acts, and shown by the few that it takes."""
     bug = next(bug for bug in PLANTED_BUGS if bug.name == "a fault after the put is raised")
     with bug.in_force():
-        found = next(r for r in (run_seed(seed, bug.focus) for seed in range(bug.seeds)) if r.problems)
-        text = in_words(found, complaint=bug.complaint)
+        run = next(r for r in (run_seed(seed, bug.focus) for seed in range(bug.seeds)) if r.problems)
+        text = in_words(run, complaint=bug.complaint)
     assert text.count("begins") <= 2
     assert "the call fails" in text
     assert "has the result refused, and is in the log" in text
