@@ -307,6 +307,7 @@ _MODULES = {
     "TableAlreadyExistsError": "tables",
     "TableFormatMismatchError": "other_formats",
     "TableFormatReplacedError": "other_formats",
+    "TableFunctionArgumentTypeError": "dml",
     "TableFunctionArgumentsError": "dml",
     "TableInLocationError": "tables",
     "TableLocationMismatchError": "tables",

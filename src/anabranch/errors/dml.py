@@ -344,3 +344,8 @@ class TableFunctionArgumentsError(DeltaAnalysisError, ValueError):
     def explain(self) -> str:
         what = "'/path/of/table'" if self.function.endswith("by_path") else "'table'"
         return f"{self.function}({what}, start[, end]): {self.problem}."
+
+
+@delta_error("DELTA_UNSUPPORTED_EXPRESSION", "0A000")
+class TableFunctionArgumentTypeError(TableFunctionArgumentsError):
+    """An argument of `table_changes` or `table_changes_by_path` is no table, version or time."""

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.commands.read.read_changes import ChangesBound, ChangesRequest, read_changes
 from anabranch.commands.table_access import table_identified
-from anabranch.errors.dml import ChangesBoundNullError, TableFunctionArgumentsError
+from anabranch.errors.dml import ChangesBoundNullError, TableFunctionArgumentsError, TableFunctionArgumentTypeError
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
 
@@ -29,8 +29,9 @@ def changes_of_values(
     """The table of a function call, and its changes. Names without a schema belong to `namespace`.
 
     `texts` are the arguments as written, `values` the type of each, and its value as text in the session's time zone;
-    None where there are too few or too many. Raises `TableFunctionArgumentsError`, `ChangesBoundNullError`,
-    `NotADeltaTableError`, `InvalidIdentifierError`, and what `read_changes` raises.
+    None where there are too few or too many. Raises `TableFunctionArgumentsError`,
+    `TableFunctionArgumentTypeError`, `ChangesBoundNullError`, `NotADeltaTableError`, `InvalidIdentifierError`, and what
+    `read_changes` raises.
     """
     if values is None:
         problem = f"it takes 2 or 3 arguments, but has {len(texts)}"
@@ -38,7 +39,7 @@ def changes_of_values(
     (kind, name), *bounds = values
     if kind != "string" or name is None:
         problem = f"the first argument must be a text, and {texts[0]} is not"
-        raise TableFunctionArgumentsError(function=function, problem=problem)
+        raise TableFunctionArgumentTypeError(function=function, problem=problem)
     identifier = PathIdentifier(name) if function.endswith("by_path") else _named(name, namespace)
     start, *end = [_bound(*bound, function=function) for bound in bounds]
     table = table_identified(session, identifier)
@@ -57,11 +58,11 @@ def _bound(kind: str, value: str | None, *, function: str) -> ChangesBound:
         raise ChangesBoundNullError(function=function)
     if kind in _WHOLE_NUMBERS:
         if int(value) < 0:
-            raise TableFunctionArgumentsError(function=function, problem=f"{value} is no version")
+            raise TableFunctionArgumentTypeError(function=function, problem=f"{value} is no version")
         return ChangesBound(version=int(value))
     if kind not in _TIMES:
         problem = (
             f"a version must be a whole number, and a time must be a timestamp or a text; {value} is of type {kind}"
         )
-        raise TableFunctionArgumentsError(function=function, problem=problem)
+        raise TableFunctionArgumentTypeError(function=function, problem=problem)
     return ChangesBound(timestamp=value)

@@ -157,7 +157,9 @@ def _write_once(
     if snapshot is not None:
         snapshot = _version_read(table, snapshot, versions, attempt)
         check_resolved(options.target_alias, snapshot)
-    transaction = table.begin_at(write_operation(options, api, snapshot), snapshot=snapshot)
+    # A path among the options may be that of a managed table, and an external table needs none.
+    is_managed = table.entry is not None and table.entry.is_managed
+    transaction = table.begin_at(write_operation(options, api, snapshot, is_managed=is_managed), snapshot=snapshot)
     if options.application is not None:
         app_id, version = options.application
         if transaction.has_written(app_id=app_id, version=version):

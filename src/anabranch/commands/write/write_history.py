@@ -17,8 +17,11 @@ from anabranch.transactions.proposed_commit import Operation
 _OUTPUT_MODES = {SaveMode.APPEND: "Append", SaveMode.OVERWRITE: "Complete"}
 
 
-def write_operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | None) -> Operation:
-    """The name and the parameters of the operation in the history of the table."""
+def write_operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | None, *, is_managed: bool) -> Operation:
+    """The name and the parameters of the operation in the history of the table.
+
+    `is_managed` says whether the catalog decides where the table is.
+    """
     parameters: dict[str, object] = {}
     if api is WriteApi.STREAM:
         assert options.application is not None
@@ -30,7 +33,7 @@ def write_operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | N
     if api is WriteApi.SAVE_AS_TABLE and (snapshot is None or options.mode is SaveMode.OVERWRITE) and not chooses:
         replaces = options.mode is SaveMode.OVERWRITE
         name = "CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT"
-        parameters["isManaged"] = options.path is None
+        parameters["isManaged"] = is_managed
         parameters["properties"] = dict(options.table_properties)
     else:
         parameters["mode"] = options.mode.delta_name
