@@ -93,9 +93,9 @@ def test_every_method_has_the_published_signature(published: dict[str, dict[str,
             if method is None:
                 differences.append(f"{class_name}.{name} is missing")
                 continue
-            ours = _our_signature(method, signature)
+            parameters = _our_signature(method, signature)
             bound = isinstance(inspect.getattr_static(ours, name), classmethod)
-            ours = ours if bound else ours[1:]
-            if ours != signature:
-                differences.append(f"{class_name}.{name}{ours} should be {signature}")
+            parameters = parameters if bound else parameters[1:]
+            if parameters != signature:
+                differences.append(f"{class_name}.{name}{parameters} should be {signature}")
     assert differences == []

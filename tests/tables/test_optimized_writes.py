@@ -80,8 +80,8 @@ def test_the_option_goes_before_the_session_and_that_before_the_table(
     if wanted is not None:
         delta.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{PROPERTY}' = '{wanted}')")
     options = {} if option is None else {"optimizeWrite": option}
-    options = {} if setting is None else {"enabled": setting}
-    with settings(delta, adaptive="true", **options):
+    of_session = {} if setting is None else {"enabled": setting}
+    with settings(delta, adaptive="true", **of_session):
         many_tasks(delta).write.format("delta").mode("append").options(**options).save(path)
     assert files(path) == (1 if few else 4)
 

@@ -29,9 +29,8 @@ def changes_of_values(
     """The table of a function call, and its changes. Names without a schema belong to `namespace`.
 
     `texts` are the arguments as written, `values` the type of each, and its value as text in the session's time zone;
-    None where there are too few or too many. Raises `TableFunctionArgumentsError`,
-    `TableFunctionArgumentTypeError`, `ChangesBoundNullError`, `NotADeltaTableError`, `InvalidIdentifierError`, and what
-    `read_changes` raises.
+    None where there are too few or too many. Raises `TableFunctionArgumentsError`, `TableFunctionArgumentTypeError`,
+    `ChangesBoundNullError`, `NotADeltaTableError`, `InvalidIdentifierError`, and what `read_changes` raises.
     """
     if values is None:
         problem = f"it takes 2 or 3 arguments, but has {len(texts)}"
