@@ -13,6 +13,8 @@ from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from anabranch.commands.merge import merge_command
+from anabranch.spark.rows.cached_rows import CachedRows
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -98,6 +100,21 @@ def test_rows_of_a_source_that_is_not_repeatable_are_freed_at_once(delta: SparkS
         merging.whenMatchedUpdate(set={"id": "s.id"}).whenNotMatchedInsert(values={"id": "s.id"}).execute()
         assert persistent(delta) <= rows
     assert delta.table(table).count() == 20_000
+
+
+def test_rows_that_cannot_be_released_fail_no_statement(
+    delta: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Covers bug B59: it is committed by then."""
+
+    def unreleasable(source: DataFrame, *, counts: bool) -> CachedRows:
+        return CachedRows(frame=source, release=lambda: delta.sparkContext._jsc.sc().noSuchMethod())
+
+    monkeypatch.setattr(merge_command, "materialize", unreleasable)
+    merging = DeltaTable.forName(delta, table).alias("t").merge(delta.range(5).alias("s"), "t.id = s.id")
+    merging.whenNotMatchedInsertAll().execute()
+    assert delta.table(table).count() == 5
+    assert "Rows that Spark has kept for a statement were not released" in caplog.messages
 
 
 def persistent(spark: SparkSession) -> set[int]:

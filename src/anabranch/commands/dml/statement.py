@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -19,7 +19,7 @@ from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.rows.cached_rows import CachedRows
+from anabranch.spark.rows.cached_rows import CachedRows, release
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.commit.commit_context import CommittedVersion
@@ -141,12 +141,6 @@ class Prepared:
 
 Prepare = Callable[[Attempt], Prepared]
 """Does all of a statement but its commit, for one execution of it."""
-
-
-def release(cached: Iterable[CachedRows]) -> None:
-    """Remove these rows from Spark's cache."""
-    for rows in cached:
-        rows.release()
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
 from anabranch.spark.conditions.user_condition import empty_frame
 from anabranch.spark.native.plan_reading import versions_read
-from anabranch.spark.rows.cached_rows import CachedRows, materialize
+from anabranch.spark.rows.cached_rows import CachedRows, materialize, release
 
 _OLD, _NEW = "__anabranch_old", "__anabranch_new"
 
@@ -64,7 +64,7 @@ class ReplacingWrite:
 
     def close(self) -> None:
         """Release the cached rows."""
-        self.cached.release()
+        release([self.cached])
 
 
 def replacing(

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from anabranch.spark.conditions.repeatable_rows import is_repeatable
+
+LOGGER = logging.getLogger("anabranch.spark")
 
 
 class Size(enum.IntEnum):
@@ -65,6 +68,18 @@ class CachedRows:
     """It has the columns of the frame that was cached: Columns taken from that one name them, too."""
     release: Callable[[], object]
     """Frees the memory. May be called again."""
+
+
+def release(cached: Iterable[CachedRows]) -> None:
+    """Free the memory of these rows.
+
+    Their statement may be committed by now, so what cannot be released is logged, and nothing is raised.
+    """
+    for rows in cached:
+        try:
+            rows.release()
+        except Exception:
+            LOGGER.warning("Rows that Spark has kept for a statement were not released", exc_info=True)
 
 
 def cache_or_checkpoint(frame: DataFrame) -> CachedRows:
@@ -122,7 +137,7 @@ def with_kept_batches(frame: DataFrame) -> CachedRows:
 def _checkpointed(frame: DataFrame) -> CachedRows:
     rows = frame.localCheckpoint(eager=False)
     jvm: Any = frame.sparkSession._jvm
-    return CachedRows(frame=rows, release=lambda: jvm.anabranch.KeptBatches.free(rows._jdf))
+    return CachedRows(frame=rows, release=lambda: jvm.anabranch.KeptRows.freeCheckpoint(rows._jdf))
 
 
 def _nothing() -> None:

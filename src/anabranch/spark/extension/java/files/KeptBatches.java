@@ -35,17 +35,7 @@ public final class KeptBatches extends scala.runtime.AbstractPartialFunction {
 
   /** Frees the memory of the rows. */
   public void letGo() {
-    for (Iterator rows = kept.values().iterator(); rows.hasNext();) free(session, (LogicalPlan) rows.next());
-  }
-
-  /** Frees the memory of a checkpoint now; Spark frees it once it finds that no object refers to the rows. */
-  public static void free(org.apache.spark.sql.classic.Dataset checkpoint) {
-    free((org.apache.spark.sql.classic.SparkSession) checkpoint.sparkSession(), checkpoint.queryExecution().analyzed());
-  }
-
-  private static void free(org.apache.spark.sql.classic.SparkSession session, LogicalPlan checkpoint) {
-    // `unpersist` of the RDD would warn that it cannot be computed again.
-    session.sparkContext().unpersistRDD(((LogicalRDD) checkpoint).rdd().id(), false);
+    for (Iterator rows = kept.values().iterator(); rows.hasNext();) KeptRows.freeCheckpoint(session, (LogicalPlan) rows.next());
   }
 
   public boolean isDefinedAt(Object node) {

@@ -2,6 +2,7 @@ package anabranch;
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.CommandExecutionMode$;
+import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation$;
@@ -41,5 +42,15 @@ public final class KeptRows {
   public void letGo(boolean counted) {
     ((InMemoryRelation) rows.queryExecution().analyzed()).cacheBuilder().clearCache(false);
     Observations.finish(counted ? computing : frame.queryExecution());
+  }
+
+  /** Frees the memory of a checkpoint now; Spark frees it once it finds that no object refers to the rows. */
+  public static void freeCheckpoint(org.apache.spark.sql.classic.Dataset checkpoint) {
+    freeCheckpoint((org.apache.spark.sql.classic.SparkSession) checkpoint.sparkSession(), checkpoint.queryExecution().analyzed());
+  }
+
+  static void freeCheckpoint(org.apache.spark.sql.classic.SparkSession session, LogicalPlan checkpoint) {
+    // `unpersist` of the RDD would warn that it cannot be computed again.
+    session.sparkContext().unpersistRDD(((LogicalRDD) checkpoint).rdd().id(), false);
   }
 }
