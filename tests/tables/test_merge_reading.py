@@ -46,7 +46,11 @@ def reads() -> Iterator[list[int]]:
         numbers.append(int(files.sum()))
         return read(target, files)
 
-    with mock.patch.object(TargetRows, "read", counted), mock.patch.object(merge_rows, "SAMPLED_BYTES_MIN", 0):
+    with (
+        mock.patch.object(TargetRows, "read", counted),
+        mock.patch.object(merge_rows, "SAMPLED_BYTES_MIN", 0),
+        mock.patch.object(merge_rows, "FILTERED_BYTES_MIN", 0),
+    ):
         yield numbers
 
 

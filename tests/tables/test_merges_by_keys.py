@@ -141,8 +141,8 @@ def test_a_batch_is_evaluated_once(delta: SparkSession, table: str, tmp_path: Pa
     statement = f"MERGE INTO {{t}} t USING ({source}) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = concat(s.v, '!')"
     winner = f"UPDATE {table} SET v = 'x' WHERE k = 1"
 
-    def same(frame: DataFrame) -> DataFrame:
-        return frame
+    def same(frame: DataFrame) -> cached_rows.CachedRows:
+        return cached_rows.CachedRows(frame=frame, release=lambda: None)
 
     def is_same(joins: plan_joins.Joins, node: object) -> bool:
         return right(joins, node) or str(node.nodeName()).startswith("LogicalRDD")  # type: ignore[attr-defined]

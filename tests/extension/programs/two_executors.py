@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 from start import FOLDER, started
 
 import anabranch
+from anabranch.commands.merge import merge_rows
 from anabranch.tables import DeltaTable
 
 # Workers write into Spark's home: one of our own, of links to what is installed.
@@ -99,6 +101,25 @@ def rows_are_changed() -> None:
     replaced = spark.createDataFrame([(7, 1, "r")], "id LONG, part INT, v STRING")
     replaced.write.format("delta").mode("overwrite").option("replaceWhere", "part = 1 AND id < 10").saveAsTable("t")
     assert one("SELECT collect_list(id) FROM t WHERE part = 1 AND id < 10") == ([7],)
+
+
+def rows_are_filtered_by_keys() -> None:
+    """Limits are lowered, as if the table were large."""
+    rows = spark.range(0, 4000, 1, 4).select("id", F.lit("a").alias("v"))
+    rows.write.format("delta").option("delta.enableDeletionVectors", "true").saveAsTable("keyed")
+    source = "(SELECT id, 'm' AS v FROM range(0, 2000000, 1, 4) WHERE id % 8000 = 7 OR id IN (20, 40))"
+    merge = f"MERGE INTO keyed t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = concat(t.v, s.v)"
+    with (
+        mock.patch.object(merge_rows, "SAMPLED_BYTES_MIN", 0),
+        mock.patch.object(merge_rows, "FILTERED_BYTES_MIN", 0),
+    ):
+        assert one(f"{merge} WHEN NOT MATCHED THEN INSERT *") == (252, 3, 0, 249)
+        for limit in ("maxFields", "hugeMethodLimit"):
+            # Spark sends expressions to executors instead of code.
+            spark.conf.set(f"spark.sql.codegen.{limit}", "1")
+            assert one(merge) == (252, 252, 0, 0)
+            spark.conf.unset(f"spark.sql.codegen.{limit}")
+    assert one("SELECT count(*), count_if(v = 'ammm'), count_if(v = 'mmm') FROM keyed") == (4249, 3, 249)
 
 
 def a_violated_rule_keeps_its_type() -> None:
@@ -196,6 +217,7 @@ def ids_in(field: pa.Field) -> list[int]:
 both_executors_work()
 rows_are_hidden_by_vectors()
 rows_are_changed()
+rows_are_filtered_by_keys()
 a_violated_rule_keeps_its_type()
 files_are_rearranged()
 columns_are_mapped()

@@ -24,7 +24,7 @@ from anabranch.commands.dml.statement import (
 )
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
 from anabranch.commands.merge.merge_plan import MergePlan, plan_merge
-from anabranch.commands.merge.merge_rows import MergeRun, mark_rows, record_rows
+from anabranch.commands.merge.merge_rows import MergeRun, filters_rows, mark_rows, record_rows
 from anabranch.commands.merge.merge_sample import with_sample
 from anabranch.commands.merge.merge_source import measure
 from anabranch.commands.merge.merge_statement import MergeStatement
@@ -82,7 +82,12 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
         transaction, target = _begin(plan)
         _record_other_reads(transaction, plan, source_versions)
         with watch.measured("materializeSourceTimeMs"), typed_violations():
-            facts = measure(source.frame, plan.on.keys, partition_columns=plan.snapshot.partition_columns)
+            facts = measure(
+                source.frame,
+                plan.on.keys,
+                partition_columns=plan.snapshot.partition_columns,
+                filters=filters_rows(plan),
+            )
         run = MergeRun.of(plan, target, facts, reserved=attempt.reserved)
         with watch.measured("scanTimeMs", phase="find matches"):
             run = with_sample(run) if run.may_read_twice else run

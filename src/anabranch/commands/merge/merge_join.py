@@ -89,7 +89,14 @@ class MergeJoin:
         decided = F.col(_DECIDED).alias(ACTION_COLUMN)
         return both.select(*(rows[quote(name)] for name in (*keeps, *POSITION)), decided, *recomputed)
 
-    def inserted(self, matched: DataFrame | None, values: Sequence[ClauseValues], outputs: Sequence[str]) -> DataFrame:
+    def inserted(
+        self,
+        matched: DataFrame | None,
+        values: Sequence[ClauseValues],
+        outputs: Sequence[str],
+        *,
+        matched_are_few: bool = False,
+    ) -> DataFrame:
         """The new rows, with the columns `outputs`.
 
         `matched` has at least the matched rows, with the columns of the condition; None where no row is matched.
@@ -97,7 +104,7 @@ class MergeJoin:
         source = self.source
         if matched is not None:
             rows = named_again(matched, self._alias)
-            source = self._unmatched(rows)
+            source = self._unmatched(rows, are_few=matched_are_few)
         chosen = source.withColumn(ACTION_COLUMN, _first(self.conditions.not_matched, start=0, otherwise=None))
         clauses = dict(enumerate(values))
         computed = _computed(clauses, range(len(values)), outputs, F.col)
@@ -119,11 +126,11 @@ class MergeJoin:
     def _hinted(self, source: DataFrame) -> DataFrame:
         return F.broadcast(source) if self.source_is_small else not_broadcast(source)
 
-    def _unmatched(self, rows: DataFrame) -> DataFrame:
+    def _unmatched(self, rows: DataFrame, *, are_few: bool) -> DataFrame:
         """The rows of the source that match none of these rows."""
         on = as_column(self.conditions.on)
         if not self._is_small(rows):
-            return self.source.join(rows, on, "left_anti")
+            return self.source.join(F.broadcast(rows) if are_few else rows, on, "left_anti")
         # Spark would move an anti-join below what keeps its rows in one task.
         pairs = _in_one_task(self.source, rows.withColumn(_MATCHED, F.lit(True)), on, "left")
         return pairs.where(f"{_MATCHED} IS NULL").select(self.source["*"])

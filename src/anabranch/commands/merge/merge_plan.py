@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StructField
 
 from anabranch.commands.merge.merge_join import MergeConditions, MergeJoin
 from anabranch.commands.merge.merge_schema import MergeTarget, may_evolve, merge_target
@@ -92,8 +93,7 @@ class MergePlan:
         }
 
     def join(self, num_source_rows: int) -> MergeJoin:
-        """The join of the table and the source; the session can forbid to broadcast the source, as for any join."""
-        threshold = self.table.session.setting("spark.sql.autoBroadcastJoinThreshold") or ""
+        """The join of the table and the source."""
         conditions = MergeConditions(
             on=self.on.condition,
             matched=[_as_column(condition) for condition in self.matched],
@@ -105,8 +105,20 @@ class MergePlan:
             conditions,
             alias=self.statement.alias,
             has_keys=bool(self.on.keys),
-            source_is_small=not threshold.strip().startswith("-") and is_small(self.source, num_source_rows),
+            source_is_small=self.broadcasts(self.source.schema.fields, num_source_rows),
         )
+
+    def broadcasts(self, fields: Iterable[StructField], num_rows: int) -> bool:
+        """Whether so many rows with these columns are broadcast; the session can forbid it, as for any join."""
+        threshold = self.table.session.setting("spark.sql.autoBroadcastJoinThreshold") or ""
+        return not threshold.strip().startswith("-") and is_small(fields, num_rows)
+
+    @property
+    def fields_of_condition(self) -> list[StructField]:
+        """The table's columns that the condition reads, maybe more."""
+        fields = self.snapshot.schema.fields
+        names = self.on.target_columns
+        return fields if names is None else [field for field in fields if field.name in names]
 
     def matched_predicate(self, facts: SourceFacts) -> Predicate:
         """True for every matched row, and maybe for others; in physical names."""

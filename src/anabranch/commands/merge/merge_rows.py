@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
@@ -14,7 +15,7 @@ from anabranch.commands.dml.change_data import records_changes
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, LEFT_ALONE, POSITION, MergeJoin
 from anabranch.commands.merge.merge_plan import MergePlan
-from anabranch.commands.merge.merge_source import SourceFacts
+from anabranch.commands.merge.merge_source import SourceFacts, is_small
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.commits import text_of_row
@@ -31,7 +32,7 @@ from anabranch.transactions.reserved_numbers import ReservedNumbers
 from anabranch.transactions.transaction import Transaction
 
 CACHED_ROWS_MAX = 500_000
-"""With so many rows of the source, the rows that it changes are not cached between two jobs."""
+"""With more rows of the source, the rows that it changes are not cached between two jobs."""
 
 SAMPLED_BYTES_MIN = 64 << 20
 """A smaller read of all columns takes no longer than a job that looks at some files."""
@@ -53,6 +54,8 @@ class MergeRun:
     """True for every row of the table that a clause changes and, where there are inserts, for every matched row."""
     candidates: FileMask
     """The files that can hold such a row."""
+    files: FileMask
+    """Those of the candidates that are read: all, or those with rows that pass a filter of the source's keys."""
     reserved: ReservedNumbers | None = None
     """Numbers of identity columns that are reserved for it."""
     changes_few_files: bool = False
@@ -73,6 +76,7 @@ class MergeRun:
             join=join,
             predicate=predicate,
             candidates=candidates,
+            files=candidates,
             reserved=reserved,
         )
 
@@ -120,10 +124,13 @@ class MergeRun:
         return int(pc.sum(sizes).as_py() or 0)
 
     def that_may_match(self, rows: DataFrame) -> DataFrame:
-        """Rows of the table without some that no clause changes: Parquet's own statistics skip parts of the files."""
+        """Rows of the table without some that no clause changes.
+
+        Parquet's own statistics skip parts of the files, and a filter of the keys leaves out nearly all other rows.
+        """
         if self.statement.not_matched_by_source or self.num_candidate_bytes < FILTERED_BYTES_MIN:
             return rows
-        return self.plan.scope.where(rows, self.facts.bounds_of_columns)
+        return self.plan.scope.where(rows, self.facts.row_conditions)
 
     @property
     def may_read_twice(self) -> bool:
@@ -152,6 +159,8 @@ class MarkedRows:
     """Rows to which a clause applies, by file id."""
     matched: _Positions
     """Rows that are matched, whether or not a clause applies."""
+    num_pairs: int
+    """How many rows of the frame are matched: one for each row of the source that matches."""
     counts: dict[str, int]
     """How many rows are `matched` or `unmatched`, and `updated` or `deleted`."""
     is_ambiguous: bool
@@ -170,19 +179,36 @@ class MarkedRows:
         return self.read.rows(self.changed) if self.read is not None and self.changed else []
 
 
+def chosen_of(files: FileMask, file_ids: Iterable[int]) -> FileMask:
+    """Those of the files that have these ids in a read of them."""
+    chosen = np.zeros_like(files)
+    chosen[np.flatnonzero(files)[sorted(file_ids)]] = True
+    return chosen
+
+
+def filters_rows(plan: MergePlan) -> bool:
+    """Whether the table is so large that a filter of the source's keys saves more time than it takes."""
+    size_bytes = pc.sum(plan.snapshot.files.table["size"]).as_py() or 0
+    return size_bytes >= SAMPLED_BYTES_MIN and not plan.statement.not_matched_by_source
+
+
 def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
     """Join the candidates with the source, and mark the rows by the clause that applies to them.
 
     Rows that are used again later are cached, and added to `cached`. Raises `AmbiguousMergeError`.
     """
-    if not run.candidates.any():
-        return MarkedRows(frame=None, read=None, changed={}, matched={}, counts=_no_counts(), is_ambiguous=False)
-    read = run.target.read(run.candidates)
+    if not run.files.any():
+        return MarkedRows(
+            frame=None, read=None, changed={}, matched={}, num_pairs=0, counts=_no_counts(), is_ambiguous=False
+        )
+    read = run.target.read(run.files)
     frame = _joined(run, run.that_may_match(read.frame))
     at_once = run.caches_new_values
     if (at_once and run.plan.updates) or run.statement.not_matched or (at_once and run.keeps_old_values):
         # Computed once, so that the written rows are the marked ones even where expressions are not deterministic.
-        cached.append(cache_rows(frame))
+        as_rows = is_small(frame.schema.fields, run.facts.num_rows)
+        with typed_violations():
+            cached.append(cache_rows(frame, as_rows=as_rows))
         frame = cached[-1].frame
     with typed_violations():
         marked = _marked(frame, read, run.statement)
@@ -210,13 +236,14 @@ def _marked(frame: DataFrame, read: ReadFiles, statement: MergeStatement) -> Mar
     changed: _Positions = {}
     matched: _Positions = {}
     counts = _no_counts()
-    num_changes = 0
+    num_pairs = num_changes = 0
     for marks in marks_of_frame(frame, group_by=(ACTION_COLUMN,)):
         (action,) = marks.group
         assert marks.file_id is not None, "the rows are those of files"
         is_matched = action < len(statement.matched)
         if is_matched:
             matched[marks.file_id] = matched.get(marks.file_id, BitMap64()) | marks.positions
+            num_pairs += marks.count
         if action == LEFT_ALONE:
             continue
         changed[marks.file_id] = changed.get(marks.file_id, BitMap64()) | marks.positions
@@ -226,7 +253,13 @@ def _marked(frame: DataFrame, read: ReadFiles, statement: MergeStatement) -> Mar
     # The frame has a row for each pair, and a row that a clause changes must be in one pair only.
     is_ambiguous = num_changes > sum(map(len, changed.values())) and not statement.deletes_all_matched
     return MarkedRows(
-        frame=frame, read=read, changed=changed, matched=matched, counts=counts, is_ambiguous=is_ambiguous
+        frame=frame,
+        read=read,
+        changed=changed,
+        matched=matched,
+        num_pairs=num_pairs,
+        counts=counts,
+        is_ambiguous=is_ambiguous,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.merge.merge_join import APPLIED
-from anabranch.commands.merge.merge_rows import MergeRun
+from anabranch.commands.merge.merge_rows import MergeRun, chosen_of
 from anabranch.log.file_columns import FileMask
 from anabranch.spark.engine import FILE_ID_COLUMN
 from anabranch.spark.write.row_checks import typed_violations
@@ -30,7 +30,10 @@ def with_sample(run: MergeRun) -> MergeRun:
     if not _is_worth_a_look(run):
         return run
     files = _sample(run.candidates)
-    few = 2 * _num_changed(run, files) < int(np.count_nonzero(files))
+    few = 2 * int(np.count_nonzero(_changed_files(run, files))) < int(np.count_nonzero(files))
+    if few and run.facts.has_key_filter:
+        # Other files have no such row at all. The rows of these are joined as if there were no others.
+        return dataclasses.replace(run, files=_changed_files(run, run.candidates))
     return dataclasses.replace(run, changes_few_files=few)
 
 
@@ -48,9 +51,11 @@ def _sample(candidates: FileMask) -> FileMask:
     return chosen
 
 
-def _num_changed(run: MergeRun, files: FileMask) -> int:
-    """How many of the files hold rows that the MERGE changes."""
-    rows = run.join.decided(run.that_may_match(run.target.read(files).frame), {}, keeps=())
+def _changed_files(run: MergeRun, files: FileMask) -> FileMask:
+    """Those of the files with rows that the MERGE changes; with a filter of the keys, that may match."""
+    rows = run.that_may_match(run.target.read(files).frame)
+    if not run.facts.has_key_filter:
+        rows = run.join.decided(rows, {}, keeps=()).where(APPLIED)
     with typed_violations():
-        (row,) = rows.where(APPLIED).agg(F.size(F.collect_set(FILE_ID_COLUMN))).collect()
-    return int(row[0])
+        (row,) = rows.agg(F.collect_set(FILE_ID_COLUMN)).collect()
+    return chosen_of(files, row[0])

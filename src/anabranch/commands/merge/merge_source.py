@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import DataType, NumericType, StringType
+from pyspark.sql.types import DataType, NumericType, StringType, StructField
 
 from anabranch.spark.conditions.join_conditions import JoinKey
+from anabranch.spark.conditions.key_filter import (
+    KEYS_MAX,
+    KeyFilter,
+    aggregate_with_filter,
+    hash_of,
+    is_worth_a_filter,
+)
 from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
 
 VALUES_MAX = 100
 """Up to so many rows of a source partition the single values of a key are collected, not only its bounds."""
 BROADCAST_BYTES_MAX = 96 << 20
-"""A source up to this size is broadcast, so that the table is not shuffled."""
+"""Up to this size the source, or the matched rows, are broadcast, so that the other side is not shuffled."""
 _ROW_OF_PARTITION = (1 << 33) - 1
 """The bits of `monotonically_increasing_id` that count the rows of a partition; the others number the partition."""
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -36,16 +43,30 @@ class SourceFacts:
     """Conditions on the table's columns, true for every row that can equal a row of the source in all keys."""
     matches_nothing: bool
     """Whether no row of the table can equal a row of the source in all keys."""
-    bounds_of_columns: tuple[Column, ...] = ()
-    """Those bounds that are on columns of the table alone, which are read cheaply and never fail."""
+    row_conditions: tuple[Column, ...] = ()
+    """The same on columns of the table alone, which are read cheaply and never fail."""
+    has_key_filter: bool = False
+    """Whether hardly any other row passes the `row_conditions`."""
 
 
-def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Sequence[str] = ()) -> SourceFacts:
-    """Count the rows and find the bounds of the keys. This evaluates the source, unless the driver has its rows."""
+def measure(
+    source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Sequence[str] = (), filters: bool = False
+) -> SourceFacts:
+    """Count the rows and find the bounds of the keys. This evaluates the source, unless the driver has its rows.
+
+    `filters` asks for a filter of the keys, too, where that can be had.
+    """
     bounded = [key for key in keys if _encoded(key.source, key.data_type) is not None]
     encoded = [value for key in bounded if (value := _encoded(key.source, key.data_type)) is not None]
     size = size_of(source)
-    row = _aggregates_of_rows(source, encoded) if size is Size.LOCAL else _aggregates(source, encoded, size)
+    filtered = [key for key in bounded if key.column is not None]
+    key_filter = None
+    if size is Size.LOCAL:
+        row = _aggregates_of_rows(source, encoded)
+    elif filters and filtered and is_worth_a_filter(source):
+        row, key_filter = _aggregates_and_filter(source, encoded, size, [key.source for key in filtered])
+    else:
+        row = _aggregates(source, encoded, size)
     num_rows = int(row["num_rows"])
     if num_rows == 0:
         return SourceFacts(num_rows=0, bounds=(), matches_nothing=True)
@@ -59,27 +80,51 @@ def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Se
             condition = key.target.isNull() if condition is None else condition | key.target.isNull()
         if condition is not None:
             bounds.append((key, condition))
+    row_conditions = [condition for key, condition in bounds if key.column is not None]
+    has_key_filter = key_filter is not None and num_rows <= KEYS_MAX
+    if key_filter is not None and has_key_filter:
+        row_conditions.append(key_filter.may_have([key.target for key in filtered]))
     return SourceFacts(
         num_rows=num_rows,
         bounds=tuple(condition for _, condition in bounds),
         matches_nothing=False,
-        bounds_of_columns=tuple(condition for key, condition in bounds if key.column is not None),
+        row_conditions=tuple(row_conditions),
+        has_key_filter=has_key_filter,
     )
 
 
 def _aggregates(source: DataFrame, encoded: Sequence[Column], size: Size) -> dict[str, Any]:
     """The number of rows; of each value that is not NULL number, minimum and maximum, and some or all values."""
+    values = in_few_tasks(_numbered(source, encoded), size)
+    return values.selectExpr(*_aggregates_of_values(len(encoded))).collect()[0].asDict()
+
+
+def _aggregates_and_filter(
+    source: DataFrame, encoded: Sequence[Column], size: Size, key: Sequence[Column]
+) -> tuple[dict[str, Any], KeyFilter]:
+    """The same as `_aggregates`, and a filter of the keys, which is whole if there are at most `KEYS_MAX` rows."""
+    values = in_few_tasks(_numbered(source, [*encoded, hash_of(key)]), size)
+    hashes = f"CASE WHEN number < {KEYS_MAX} THEN k{len(encoded)} END"
+    row, key_filter = aggregate_with_filter(values, _aggregates_of_values(len(encoded)), hashes=hashes)
+    return row.asDict(), key_filter
+
+
+def _numbered(source: DataFrame, values: Sequence[Column]) -> DataFrame:
+    """The values as columns `k0`, `k1` and so on, with the number of the row in its task."""
     row_number = F.expr(f"monotonically_increasing_id() & {_ROW_OF_PARTITION} AS number")
-    values = source.select(row_number, *(value.alias(f"k{i}") for i, value in enumerate(encoded)))
+    return source.select(row_number, *(value.alias(f"k{i}") for i, value in enumerate(values)))
+
+
+def _aggregates_of_values(count: int) -> list[str]:
     aggregates = ["count(number) AS num_rows"]
-    for i in range(len(encoded)):
+    for i in range(count):
         aggregates += [
             f"count(k{i}) AS count{i}",
             f"min(k{i}) AS min{i}",
             f"max(k{i}) AS max{i}",
             f"collect_set(CASE WHEN number < {VALUES_MAX} THEN k{i} END) AS values{i}",
         ]
-    return in_few_tasks(values, size).selectExpr(*aggregates).collect()[0].asDict()
+    return aggregates
 
 
 def _aggregates_of_rows(source: DataFrame, encoded: Sequence[Column]) -> dict[str, Any]:
@@ -132,10 +177,9 @@ def _literal(value: int | str | Decimal, key: JoinKey) -> Column:
     return F.lit(value)
 
 
-def is_small(source: DataFrame, num_rows: int) -> bool:
-    """Whether the source is small enough to be broadcast."""
-    width = sum(_width(field.dataType) for field in source.schema.fields)
-    return num_rows * width <= BROADCAST_BYTES_MAX
+def is_small(fields: Iterable[StructField], num_rows: int) -> bool:
+    """Whether so many rows with these columns are few enough to be broadcast."""
+    return num_rows * sum(_width(field.dataType) for field in fields) <= BROADCAST_BYTES_MAX
 
 
 def _width(data_type: DataType) -> int:

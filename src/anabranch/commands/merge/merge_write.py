@@ -7,7 +7,6 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
@@ -20,7 +19,7 @@ from anabranch.commands.dml.identity_high_water import generated_numbers, with_m
 from anabranch.commands.dml.row_deletion import Replacement, RowChanges, delete_rows, replace_rows
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, POSITION
-from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun
+from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, chosen_of
 from anabranch.commands.merge.merge_values import OutputColumns, set_flag
 from anabranch.errors.constraints import GeneratedColumnMismatchError
 from anabranch.protocol.actions import Action, AddCDCFile, Metadata
@@ -95,8 +94,7 @@ def _changed_rows(run: MergeRun, marked: MarkedRows) -> DataFrame | None:
     plan = run.plan
     if marked.num_updated and not set(plan.outputs.columns) <= set(frame.columns):
         # They were too many to be cached with their new values. The same join matches the same rows again.
-        files = np.zeros_like(run.candidates)
-        files[np.flatnonzero(run.candidates)[sorted(marked.changed)]] = True
+        files = chosen_of(run.files, marked.changed)
         keeps = [*(run.snapshot.schema.fieldNames() if run.keeps_old_values else ()), *run.id_columns]
         rows = run.that_may_match(run.target.read(files).frame)
         frame = run.join.decided(rows, plan.updates, keeps=keeps, outputs=plan.outputs.names)
@@ -125,7 +123,8 @@ def _rows_to_write(run: MergeRun, marked: MarkedRows, changed: DataFrame | None)
         matched = None
         if marked.frame is not None and marked.matched:
             matched = marked.frame.where(f"{ACTION_COLUMN} < {len(run.statement.matched)}")
-        frames[INSERT] = run.join.inserted(matched, plan.inserts, plan.outputs.names)
+        are_few = plan.broadcasts(plan.fields_of_condition, marked.num_pairs)
+        frames[INSERT] = run.join.inserted(matched, plan.inserts, plan.outputs.names, matched_are_few=are_few)
     return frames
 
 

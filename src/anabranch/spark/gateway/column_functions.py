@@ -13,17 +13,17 @@ from anabranch.spark.gateway.jvm_classes import column_of
 
 def cast(value: Column, to: DataType) -> Column:
     """The value cast as by `Column.cast`."""
-    return column_of(_functions().cast(_jvm_column(value), to.json()))
+    return column_of(_functions().cast(jvm_column(value), to.json()))
 
 
 def legacy_cast(value: Column, to: DataType) -> Column:
     """The value cast by the policy LEGACY, for any ANSI setting: numbers wrap around, invalid text becomes null."""
-    return column_of(_functions().legacyCast(_jvm_column(value), to.json()))
+    return column_of(_functions().legacyCast(jvm_column(value), to.json()))
 
 
 def checked_cast(value: Column, to: DataType, failure: str) -> Column:
     """The value cast; where it does not fit, the job fails with the text and the value, as `refused` says."""
-    return column_of(_functions().checkedCast(_jvm_column(value), to.json(), failure))
+    return column_of(_functions().checkedCast(jvm_column(value), to.json(), failure))
 
 
 def refused(violated: Column, value: Column, failure: str, shown: dict[str, Column]) -> Column:
@@ -31,10 +31,8 @@ def refused(violated: Column, value: Column, failure: str, shown: dict[str, Colu
 
     They are strings in a JSON object after the text, by these names.
     """
-    columns = [*map(_jvm_column, shown.values()), None, None][:2]
-    return column_of(
-        _functions().refused(_jvm_column(violated), _jvm_column(value), failure, "\0".join(shown), *columns)
-    )
+    columns = [*map(jvm_column, shown.values()), None, None][:2]
+    return column_of(_functions().refused(jvm_column(violated), jvm_column(value), failure, "\0".join(shown), *columns))
 
 
 def _functions() -> Any:
@@ -42,5 +40,6 @@ def _functions() -> Any:
     return context._jvm.anabranch.ColumnFunctions
 
 
-def _jvm_column(column: Any) -> Any:
+def jvm_column(column: Any) -> Any:
+    """The JVM's column for one of PySpark."""
     return column._jc

@@ -94,10 +94,21 @@ def cache_or_checkpoint(frame: DataFrame) -> CachedRows:
     return in_spark_cache(frame)
 
 
-def cache_rows(frame: DataFrame) -> CachedRows:
-    """The rows of a frame, computed now if few, else as `in_spark_cache` says."""
+def cache_rows(frame: DataFrame, *, as_rows: bool = False) -> CachedRows:
+    """The rows of a frame, computed now if few, else as `in_spark_cache` says.
+
+    `as_rows` is for rows that fit into memory and are read once or twice: they are kept as they are, and not as
+    compressed columns, which take longer to make than they save. What the frame shuffles is computed now.
+    """
     kept = kept_if_small(frame)
-    return in_spark_cache(frame) if kept is None else CachedRows(frame=kept, release=_nothing)
+    if kept is not None:
+        return CachedRows(frame=kept, release=_nothing)
+    if not as_rows:
+        return in_spark_cache(frame)
+    rows = _checkpointed(frame)
+    jvm: Any = frame.sparkSession._jvm
+    jvm.anabranch.KeptRows.makeRepeatable(rows.frame._jdf)
+    return rows
 
 
 def in_spark_cache(frame: DataFrame, *, counts: bool = True) -> CachedRows:

@@ -44,6 +44,15 @@ public final class KeptRows {
     Observations.finish(counted ? computing : frame.queryExecution());
   }
 
+  /**
+   * Has Spark compute the rows of a lazy checkpoint again where an executor has lost them, as for a cache.
+   *
+   * A local checkpoint is what Spark has to keep rows as they are. An own serializer of its cache would have to be on executors.
+   */
+  public static void makeRepeatable(org.apache.spark.sql.classic.Dataset checkpoint) {
+    ((LogicalRDD) checkpoint.queryExecution().analyzed()).rdd().checkpointData_$eq(Option.empty());
+  }
+
   /** Frees the memory of a checkpoint now; Spark frees it once it finds that no object refers to the rows. */
   public static void freeCheckpoint(org.apache.spark.sql.classic.Dataset checkpoint) {
     freeCheckpoint((org.apache.spark.sql.classic.SparkSession) checkpoint.sparkSession(), checkpoint.queryExecution().analyzed());
