@@ -11,6 +11,7 @@ from pyspark.sql import Column, SparkSession
 from anabranch.commands.merge import merge_rows, merge_source
 from anabranch.spark.conditions.key_filter import KeyFilter
 from session_kinds import in_this_process
+from tables.large_tables import every_table_is_large
 
 pytestmark = [pytest.mark.spark, in_this_process]
 
@@ -25,7 +26,7 @@ ON = {
 
 @pytest.fixture
 def filters() -> Iterator[list[int]]:
-    """How many columns the key of each filter has; limits of sizes are lowered."""
+    """How many columns the key of each filter has, of tables that are taken for large."""
     sizes: list[int] = []
     may_have = KeyFilter.may_have
 
@@ -33,11 +34,7 @@ def filters() -> Iterator[list[int]]:
         sizes.append(len(key))
         return may_have(made, key)
 
-    with (
-        mock.patch.object(KeyFilter, "may_have", counted),
-        mock.patch.object(merge_rows, "SAMPLED_BYTES_MIN", 0),
-        mock.patch.object(merge_rows, "FILTERED_BYTES_MIN", 0),
-    ):
+    with mock.patch.object(KeyFilter, "may_have", counted), every_table_is_large():
         yield sizes
 
 

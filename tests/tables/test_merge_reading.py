@@ -16,6 +16,7 @@ from anabranch.log.file_columns import FileMask
 from anabranch.spark.rows.hidden_rows import MarkedRows
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
+from tables.large_tables import every_table_is_large
 
 pytestmark = [pytest.mark.spark, in_this_process]
 
@@ -38,7 +39,7 @@ def wide(delta: SparkSession, path: str) -> str:
 
 @pytest.fixture
 def reads() -> Iterator[list[int]]:
-    """How many files each read has, in order; limits of sizes are lowered."""
+    """How many files each read has, in order, of tables that are taken for large."""
     numbers: list[int] = []
     read = TargetRows.read
 
@@ -46,11 +47,7 @@ def reads() -> Iterator[list[int]]:
         numbers.append(int(files.sum()))
         return read(target, files)
 
-    with (
-        mock.patch.object(TargetRows, "read", counted),
-        mock.patch.object(merge_rows, "SAMPLED_BYTES_MIN", 0),
-        mock.patch.object(merge_rows, "FILTERED_BYTES_MIN", 0),
-    ):
+    with mock.patch.object(TargetRows, "read", counted), every_table_is_large():
         yield numbers
 
 
