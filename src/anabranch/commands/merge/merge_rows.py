@@ -188,8 +188,7 @@ def chosen_of(files: FileMask, file_ids: Iterable[int]) -> FileMask:
 
 def filters_rows(plan: MergePlan) -> bool:
     """Whether the table is so large that a filter of the source's keys saves more time than it takes."""
-    size_bytes = pc.sum(plan.snapshot.files.table["size"]).as_py() or 0
-    return size_bytes >= SAMPLED_BYTES_MIN and not plan.statement.not_matched_by_source
+    return plan.snapshot.files.size_bytes >= SAMPLED_BYTES_MIN and not plan.statement.not_matched_by_source
 
 
 def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:

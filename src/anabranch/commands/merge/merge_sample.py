@@ -1,7 +1,7 @@
 """Whether most files hold rows that a MERGE changes, by a look at some of them.
 
 To read a table once is best where most files hold such rows. Where few do, the columns of the conditions are read
-first, and all columns of those few files.
+first, and all columns of those few files. A filter of the source's keys tells which these are without a join.
 """
 
 from __future__ import annotations

@@ -81,15 +81,17 @@ def measure(
         if condition is not None:
             bounds.append((key, condition))
     row_conditions = [condition for key, condition in bounds if key.column is not None]
-    has_key_filter = key_filter is not None and num_rows <= KEYS_MAX
-    if key_filter is not None and has_key_filter:
+    if num_rows > KEYS_MAX:
+        # It may lack keys.
+        key_filter = None
+    if key_filter is not None:
         row_conditions.append(key_filter.may_have([key.target for key in filtered]))
     return SourceFacts(
         num_rows=num_rows,
         bounds=tuple(condition for _, condition in bounds),
         matches_nothing=False,
         row_conditions=tuple(row_conditions),
-        has_key_filter=has_key_filter,
+        has_key_filter=key_filter is not None,
     )
 
 
