@@ -47,7 +47,7 @@ def test_they_are_the_rows_of_the_frame(rows: DataFrame, kept: DataFrame) -> Non
 
 
 def test_they_are_computed_again_where_they_are_lost(delta: SparkSession, rows: DataFrame) -> None:
-    """A local checkpoint of Spark fails then. Their memory is free when they are released."""
+    """Covers fault F10, as far as it shows here: a local checkpoint of Spark fails then. A release frees their memory."""
     cached = cache_rows(rows, as_rows=True)
     expected = cached.frame.collect()
     kept = delta.sparkContext._jsc.getPersistentRDDs()
