@@ -61,7 +61,7 @@ public final class FileWrite implements scala.Function0 {
     this.committer = committer;
     this.root = root;
     this.columns = columns;
-    this.configuration = configuration;
+    this.configuration = new TaskConfiguration(configuration);
     this.partitions = partitions;
     this.options = options;
   }

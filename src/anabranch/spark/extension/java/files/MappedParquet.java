@@ -51,7 +51,7 @@ public final class MappedParquet extends ParquetFileFormat {
     }
     return new ParquetFileFormat().buildReaderWithPartitionValues(
         session, table == null ? dataSchema : physical(dataSchema, table), partitionSchema,
-        table == null ? requiredSchema : physical(requiredSchema, table), renamed(filters), options, configuration);
+        table == null ? requiredSchema : physical(requiredSchema, table), renamed(filters), options, new TaskConfiguration(configuration));
   }
 
   public boolean supportFieldName(String name) {
