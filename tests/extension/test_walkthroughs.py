@@ -63,7 +63,7 @@ STATEMENTS = {
     "One MERGE": "MERGE INTO {table} t USING (SELECT {id} AS id, 5L AS v) s ON t.id = s.id "
     "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
 }
-HOPS_MAX = {"One write": (109, 1_450), "One read": (43, 460), "One DELETE": (110, 1_750), "One MERGE": (136, 2_900)}
+HOPS_MAX = {"One write": (109, 1_300), "One read": (43, 360), "One DELETE": (110, 1_700), "One MERGE": (136, 2_850)}
 """Modules entered, and calls of functions of ours, of one statement on a small table in a session that has run it."""
 
 

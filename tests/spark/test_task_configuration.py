@@ -17,7 +17,9 @@ UNUSED = ["yarn.nodemanager.vmem-pmem-ratio", "mapreduce.map.sort.spill.percent"
 @pytest.fixture
 def everything(delta: SparkSession) -> Any:
     """With the defaults of YARN and MapReduce, as in each of Spark's sessions."""
-    configuration = delta._jvm.org.apache.hadoop.mapred.JobConf(delta._jvm.org.apache.hadoop.yarn.conf.YarnConfiguration())
+    configuration = delta._jvm.org.apache.hadoop.mapred.JobConf(
+        delta._jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()
+    )
     assert all(configuration.get(name) is not None for name in UNUSED)
     configuration.set("yarn.resourcemanager.hostname", "rm.example.org")
     configuration.set("fs.s3a.endpoint", "http://${yarn.resourcemanager.hostname}:9000")

@@ -9,7 +9,7 @@ import dataclasses
 import difflib
 import functools
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from anabranch.booleans import parse_boolean
 from anabranch.errors.protocol import InvalidPropertyError, ReadOnlyPropertyError, UnknownPropertyError
@@ -27,6 +27,25 @@ ColumnMappingModeName = Literal["none", "name", "id"]
 CheckpointPolicyName = Literal["classic", "v2"]
 
 
+T = TypeVar("T")
+
+
+class _Property(Generic[T]):
+    """An attribute with the parsed value of a property of `property_table`; its default where it is not set."""
+
+    def __init__(self, name: str) -> None:
+        self._row = PROPERTIES[name]
+
+    def __get__(self, table: TableProperties, owner: type[TableProperties]) -> T:
+        row, configuration = self._row, table.configuration
+        text = configuration.get(row.name)
+        if text is None and row.former_name is not None:
+            text = configuration.get(row.former_name)
+        if text is None:
+            text = row.default
+        return cast("T", None if text is None else parse_property(row, text))
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TableProperties:
     """Typed view of `metaData.configuration`.
@@ -37,175 +56,73 @@ class TableProperties:
 
     configuration: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
+    append_only = _Property[bool]("delta.appendOnly")
+    isolation_level = _Property[IsolationLevel]("delta.isolationLevel")
+    deletion_vectors_enabled = _Property[bool]("delta.enableDeletionVectors")
+    change_data_feed_enabled = _Property[bool]("delta.enableChangeDataFeed")
+    variant_shredding_enabled = _Property[bool]("delta.enableVariantShredding")
+    row_tracking_enabled = _Property[bool]("delta.enableRowTracking")
+    row_tracking_suspended = _Property[bool]("delta.rowTrackingSuspended")
+    materialized_row_id_column = _Property[str | None]("delta.rowTracking.materializedRowIdColumnName")
+    materialized_row_commit_version_column = _Property[str | None](
+        "delta.rowTracking.materializedRowCommitVersionColumnName"
+    )
+    type_widening_enabled = _Property[bool]("delta.enableTypeWidening")
+    in_commit_timestamps_enabled = _Property[bool]("delta.enableInCommitTimestamps")
+    in_commit_timestamp_enablement_version = _Property[int | None]("delta.inCommitTimestampEnablementVersion")
+    in_commit_timestamp_enablement_timestamp_ms = _Property[int | None]("delta.inCommitTimestampEnablementTimestamp")
+    column_mapping_mode = _Property[ColumnMappingModeName]("delta.columnMapping.mode")
+    column_mapping_max_id = _Property[int]("delta.columnMapping.maxColumnId")
+    checkpoint_interval = _Property[int]("delta.checkpointInterval")
+    """Commits from one checkpoint to the next."""
+    checkpoint_policy = _Property[CheckpointPolicyName]("delta.checkpointPolicy")
+    checkpoint_stats_as_json = _Property[bool]("delta.checkpoint.writeStatsAsJson")
+    checkpoint_stats_as_struct = _Property[bool]("delta.checkpoint.writeStatsAsStruct")
+    log_retention_ms = _Property[int]("delta.logRetentionDuration")
+    deleted_file_retention_ms = _Property[int]("delta.deletedFileRetentionDuration")
+    set_transaction_retention_ms = _Property[int | None]("delta.setTransactionRetentionDuration")
+    """None: application ids are kept for ever."""
+    checkpoint_protection_version = _Property[int]("delta.requireCheckpointProtectionBeforeVersion")
+    """History before this version is removed as a whole or kept; see `log.cleanup`."""
+    drop_feature_retention_ms = _Property[int]("delta.dropFeatureTruncateHistory.retentionDuration")
+    expired_log_cleanup_enabled = _Property[bool]("delta.enableExpiredLogCleanup")
+    num_indexed_columns = _Property[int]("delta.dataSkippingNumIndexedCols")
+    """The number of leaf columns that get statistics; -1 for all. `stats_columns` takes precedence."""
+    stats_columns = _Property[tuple[tuple[str, ...], ...] | None]("delta.dataSkippingStatsColumns")
+    """Logical paths of the columns that get statistics, case-insensitive; None: the first ones."""
+    optimize_write_enabled = _Property[bool | None]("delta.autoOptimize.optimizeWrite")
+    """Whether rows are shuffled into fewer, larger files when written; None where the table does not say."""
+    target_file_size_bytes = _Property[int | None]("delta.targetFileSize")
+    randomize_file_prefixes = _Property[bool]("delta.randomizeFilePrefixes")
+    random_prefix_length = _Property[int]("delta.randomPrefixLength")
+    compression_codec = _Property[str | None]("delta.parquet.compression.codec")
+    """The codec of new files in lower case; None: the writer's default."""
+    symlink_manifests_enabled = _Property[bool]("delta.compatibility.symlinkFormatManifest.enabled")
+    """Whether manifests for engines without Delta are kept up to date."""
+    _parquet_version = _Property[str]("delta.parquet.format.version")
+    _string_prefix_length = _Property[int | None]("delta.dataSkippingStringPrefixLength")
+    _auto_optimize = _Property[bool | None]("delta.autoOptimize")
+    _auto_compact = _Property[str | None]("delta.autoOptimize.autoCompact")
+
     def value(self, name: str) -> Any:
-        """The parsed value of a property of `property_table`; its default where it is not set."""
-        row = PROPERTIES[name]
-        text = self.configuration.get(name)
-        if text is None and row.former_name is not None:
-            text = self.configuration.get(row.former_name)
-        if text is None:
-            text = row.default
-        return None if text is None else parse_property(row, text)
-
-    @property
-    def append_only(self) -> bool:
-        return bool(self.value("delta.appendOnly"))
-
-    @property
-    def isolation_level(self) -> IsolationLevel:
-        return cast("IsolationLevel", self.value("delta.isolationLevel"))
-
-    @property
-    def deletion_vectors_enabled(self) -> bool:
-        return bool(self.value("delta.enableDeletionVectors"))
-
-    @property
-    def change_data_feed_enabled(self) -> bool:
-        return bool(self.value("delta.enableChangeDataFeed"))
+        """The value of any property of `property_table`."""
+        return _Property[Any](name).__get__(self, TableProperties)
 
     @property
     def writes_parquet_v2(self) -> bool:
         """Whether new files have pages and encodings of Parquet's version 2: from format 2.12.0 on, as in Delta."""
-        version = str(self.value("delta.parquet.format.version"))
-        return tuple(map(int, version.split("."))) >= (2, 12, 0)
-
-    @property
-    def variant_shredding_enabled(self) -> bool:
-        return bool(self.value("delta.enableVariantShredding"))
-
-    @property
-    def row_tracking_enabled(self) -> bool:
-        return bool(self.value("delta.enableRowTracking"))
-
-    @property
-    def row_tracking_suspended(self) -> bool:
-        return bool(self.value("delta.rowTrackingSuspended"))
-
-    @property
-    def materialized_row_id_column(self) -> str | None:
-        return cast("str | None", self.value("delta.rowTracking.materializedRowIdColumnName"))
-
-    @property
-    def materialized_row_commit_version_column(self) -> str | None:
-        return cast("str | None", self.value("delta.rowTracking.materializedRowCommitVersionColumnName"))
-
-    @property
-    def type_widening_enabled(self) -> bool:
-        return bool(self.value("delta.enableTypeWidening"))
-
-    @property
-    def in_commit_timestamps_enabled(self) -> bool:
-        return bool(self.value("delta.enableInCommitTimestamps"))
-
-    @property
-    def in_commit_timestamp_enablement_version(self) -> int | None:
-        return cast("int | None", self.value("delta.inCommitTimestampEnablementVersion"))
-
-    @property
-    def in_commit_timestamp_enablement_timestamp_ms(self) -> int | None:
-        return cast("int | None", self.value("delta.inCommitTimestampEnablementTimestamp"))
-
-    @property
-    def column_mapping_mode(self) -> ColumnMappingModeName:
-        return cast("ColumnMappingModeName", self.value("delta.columnMapping.mode"))
-
-    @property
-    def column_mapping_max_id(self) -> int:
-        return cast("int", self.value("delta.columnMapping.maxColumnId"))
-
-    @property
-    def checkpoint_interval(self) -> int:
-        """Commits from one checkpoint to the next."""
-        return cast("int", self.value("delta.checkpointInterval"))
-
-    @property
-    def checkpoint_policy(self) -> CheckpointPolicyName:
-        return cast("CheckpointPolicyName", self.value("delta.checkpointPolicy"))
-
-    @property
-    def checkpoint_stats_as_json(self) -> bool:
-        return bool(self.value("delta.checkpoint.writeStatsAsJson"))
-
-    @property
-    def checkpoint_stats_as_struct(self) -> bool:
-        return bool(self.value("delta.checkpoint.writeStatsAsStruct"))
-
-    @property
-    def log_retention_ms(self) -> int:
-        return cast("int", self.value("delta.logRetentionDuration"))
-
-    @property
-    def deleted_file_retention_ms(self) -> int:
-        return cast("int", self.value("delta.deletedFileRetentionDuration"))
-
-    @property
-    def set_transaction_retention_ms(self) -> int | None:
-        """None: application ids are kept for ever."""
-        return cast("int | None", self.value("delta.setTransactionRetentionDuration"))
-
-    @property
-    def checkpoint_protection_version(self) -> int:
-        """History before this version is removed as a whole or kept; see `log.cleanup`."""
-        return cast("int", self.value("delta.requireCheckpointProtectionBeforeVersion"))
-
-    @property
-    def drop_feature_retention_ms(self) -> int:
-        return cast("int", self.value("delta.dropFeatureTruncateHistory.retentionDuration"))
-
-    @property
-    def expired_log_cleanup_enabled(self) -> bool:
-        return bool(self.value("delta.enableExpiredLogCleanup"))
-
-    @property
-    def num_indexed_columns(self) -> int:
-        """The number of leaf columns that get statistics; -1 for all. `stats_columns` takes precedence."""
-        return cast("int", self.value("delta.dataSkippingNumIndexedCols"))
-
-    @property
-    def stats_columns(self) -> tuple[tuple[str, ...], ...] | None:
-        """Logical paths of the columns that get statistics, case-insensitive; None: the first ones."""
-        return cast("tuple[tuple[str, ...], ...] | None", self.value("delta.dataSkippingStatsColumns"))
+        return tuple(map(int, self._parquet_version.split("."))) >= (2, 12, 0)
 
     @property
     def string_prefix_length(self) -> int:
         """How many characters of a string statistics keep."""
-        length = self.value("delta.dataSkippingStringPrefixLength")
-        return STRING_PREFIX_LENGTH_DEFAULT if length is None else cast("int", length)
+        length = self._string_prefix_length
+        return STRING_PREFIX_LENGTH_DEFAULT if length is None else length
 
     @property
     def auto_compact_enabled(self) -> bool:
         """Whether small files are compacted after each statement, where the session does not say."""
-        return bool(self.value("delta.autoOptimize")) or self.value("delta.autoOptimize.autoCompact") not in {
-            None,
-            "false",
-        }
-
-    @property
-    def optimize_write_enabled(self) -> bool | None:
-        """Whether rows are shuffled into fewer, larger files when written; None where the table does not say."""
-        return cast("bool | None", self.value("delta.autoOptimize.optimizeWrite"))
-
-    @property
-    def target_file_size_bytes(self) -> int | None:
-        return cast("int | None", self.value("delta.targetFileSize"))
-
-    @property
-    def randomize_file_prefixes(self) -> bool:
-        return bool(self.value("delta.randomizeFilePrefixes"))
-
-    @property
-    def random_prefix_length(self) -> int:
-        return cast("int", self.value("delta.randomPrefixLength"))
-
-    @property
-    def compression_codec(self) -> str | None:
-        """The codec of new files in lower case; None: the writer's default."""
-        return cast("str | None", self.value("delta.parquet.compression.codec"))
-
-    @property
-    def symlink_manifests_enabled(self) -> bool:
-        """Whether manifests for engines without Delta are kept up to date."""
-        return bool(self.value("delta.compatibility.symlinkFormatManifest.enabled"))
+        return bool(self._auto_optimize) or self._auto_compact not in {None, "false"}
 
     @property
     def constraints(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pyspark.sql.types import (
@@ -50,6 +50,7 @@ class LengthLimit:
         return f"{'char' if self.padded else 'varchar'}({self.length})"
 
 
+_INTERVALS = (DayTimeIntervalType, YearMonthIntervalType)
 _MAY_HOLD_CHAR_VARCHAR = (CharType, VarcharType, ArrayType, MapType, StructType)
 
 
@@ -171,8 +172,9 @@ def without_void(struct: StructType) -> StructType:
 
 def check_storable(schema: StructType, *, table: str) -> None:
     """Refuse to write data files for a schema with intervals, or with void that cannot be left out."""
-    check_no_intervals(schema, table=table)
-    for path, field in walk(schema):
+    fields = list(walk(schema))
+    _check_no_intervals(fields, table)
+    for path, field in fields:
         if not isinstance(field.dataType, ArrayType | MapType | StructType):
             continue
         if _holds_void(field.dataType):
@@ -185,16 +187,19 @@ def check_storable(schema: StructType, *, table: str) -> None:
 
 def check_no_intervals(schema: StructType, *, table: str) -> None:
     """Refuse to write rows into a table with intervals. Raises `IntervalWriteError`."""
-    intervals = [quoted(path) for path, field in walk(schema) if _holds_interval(field.dataType)]
+    _check_no_intervals(walk(schema), table)
+
+
+def _check_no_intervals(fields: Iterable[tuple[FieldPath, StructField]], table: str) -> None:
+    # Fields of structs are fields of their own, also below arrays and maps.
+    intervals = [
+        quoted(path)
+        for path, field in fields
+        if isinstance(field.dataType, _INTERVALS)
+        or (isinstance(field.dataType, ArrayType | MapType) and contains_type(field.dataType, _INTERVALS))
+    ]
     if intervals:
         raise IntervalWriteError(table=table, columns=tuple(intervals))
-
-
-def _holds_interval(data_type: DataType) -> bool:
-    """Whether the type is an interval, or an array or a map with one. Fields of structs are checked separately."""
-    if not isinstance(data_type, ArrayType | MapType):
-        return isinstance(data_type, DayTimeIntervalType | YearMonthIntervalType)
-    return contains_type(data_type, (DayTimeIntervalType, YearMonthIntervalType))
 
 
 def _holds_void(data_type: DataType) -> bool:

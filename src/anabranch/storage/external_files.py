@@ -66,14 +66,11 @@ class ExternalFileStore:
         self, own: LogStore, *, allowed_prefixes: Callable[[], tuple[str, ...]], open_prefix: Callable[[str], LogStore]
     ) -> None:
         self.own = own
+        self.root = own.root
         self.allowed_prefixes = allowed_prefixes
         self._open_prefix = open_prefix
         self._opened: dict[str, LogStore] = {}
         self._lock = threading.Lock()
-
-    @property
-    def root(self) -> str:
-        return self.own.root
 
     def head(self, path: str) -> StoredFile | None:
         external = self._external_file(path)

@@ -36,20 +36,16 @@ class MemoryStore:
     """
 
     def __init__(self, root: str = "memory:/table", clock: Clock | None = None) -> None:
-        self._root = root
+        self.root = root
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._directories: dict[str, dict[str, _Content]] = {}
 
     def __repr__(self) -> str:
-        return f"MemoryStore({self._root!r})"
-
-    @property
-    def root(self) -> str:
-        return self._root
+        return f"MemoryStore({self.root!r})"
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
-        check_directory_path(directory, root=self._root)
+        check_directory_path(directory, root=self.root)
         floor = sort_key(start_after)
         with self._lock:
             contents = list(self._directories.get(directory, {}).items())
@@ -57,7 +53,7 @@ class MemoryStore:
         return (_stored(join_path(directory, name), content) for _, name, content in files)
 
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
-        check_directory_path(directory, root=self._root)
+        check_directory_path(directory, root=self.root)
         with self._lock:
             files = [
                 _stored(join_path(within, name), content)
@@ -86,15 +82,15 @@ class MemoryStore:
     def read(self, path: str, *, size_max: int | None = None) -> bytes:
         content = self._find(path)
         if content is None:
-            raise FileMissingError(root=self._root, path=path)
-        check_size(len(content.data), size_max, root=self._root, path=path)
+            raise FileMissingError(root=self.root, path=path)
+        check_size(len(content.data), size_max, root=self.root, path=path)
         return content.data
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         data = self.read(path)
         if offset < 0 or length < 0 or offset + length > len(data):
             cause = f"bytes {offset} to {offset + length} of a file of {len(data)}"
-            raise StorageError(root=self._root, path=path, doing="read", cause=cause)
+            raise StorageError(root=self.root, path=path, doing="read", cause=cause)
         return data[offset : offset + length]
 
     def open(self, path: str) -> pa.NativeFile:
@@ -125,10 +121,10 @@ class MemoryStore:
             self._directories.get(directory, {}).pop(name, None)
 
     def delete_many(self, paths: Sequence[str]) -> Deletion:
-        return delete_one_by_one(check_file_paths(paths, root=self._root), self.delete)
+        return delete_one_by_one(check_file_paths(paths, root=self.root), self.delete)
 
     def remove_directory(self, path: str) -> bool:
-        check_file_path(path, root=self._root)
+        check_file_path(path, root=self.root)
         return False
 
     def _find(self, path: str) -> _Content | None:
@@ -137,7 +133,7 @@ class MemoryStore:
             return self._directories.get(directory, {}).get(name)
 
     def _split(self, path: str) -> tuple[str, str]:
-        return split_path(check_file_path(path, root=self._root))
+        return split_path(check_file_path(path, root=self.root))
 
 
 def _stored(path: str, content: _Content) -> StoredFile:

@@ -34,6 +34,7 @@ from anabranch.protocol.actions import Action, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.enforcement import WritePlan, plan_new_schema
+from anabranch.schema.serialization import parse_schema
 from anabranch.schema.write_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.native.plan_reading import versions_read
@@ -167,4 +168,5 @@ def _defined(table: TableRef, definition: TableDefinition, snapshot: Snapshot | 
 def _target(table: TableRef, plan: WritePlan, defined: ResolvedDefinition) -> WriteTarget:
     constraints = TableProperties(defined.metadata.configuration).constraints
     checked = dataclasses.replace(plan, row_rules=row_rules(plan.schema, constraints, table=table.label))
-    return WriteTarget(plan=checked, metadata=defined.metadata)
+    schema = parse_schema(defined.metadata.schema_string, table.label)
+    return WriteTarget(plan=checked, metadata=defined.metadata, schema=schema)

@@ -30,7 +30,7 @@ def with_inserts_recorded(
 
 def _inserted(table: TableRef, target: WriteTarget, written: WrittenFiles) -> tuple[AddCDCFile, ...]:
     """Change data files of the new rows, read from the data files: their frame may give other rows the next time."""
-    schema = target.file_schema(table.label)
+    schema = target.file_schema
     files = table_of_adds(written.adds)
     everything = np.ones(len(files), dtype=np.bool_)
     rows = table.session.engine.scan(

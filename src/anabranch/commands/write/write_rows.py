@@ -39,13 +39,13 @@ def write_rows(
     """
     rows = conform(_with_strings(frame), target.plan, table=table.label, first_numbers=first_numbers)
     if options.replace_where is not None and options.check_replace_where:
-        rows = with_partition_values(rows, target.file_schema(table.label), target.partition_columns)
+        rows = with_partition_values(rows, target.file_schema, target.partition_columns)
         rows, advice = _compared_as_read(table, rows)
         rows = _checked(named(rows, options.target_alias), options.replace_where, table=table.label, advice=advice)
     return write_data_files(
         table,
         rows,
-        schema=target.file_schema(table.label),
+        schema=target.file_schema,
         partition_columns=target.partition_columns,
         properties=target.properties,
         max_records_per_file=options.max_records_per_file,

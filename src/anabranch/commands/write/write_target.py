@@ -39,6 +39,8 @@ class WriteTarget:
 
     plan: WritePlan
     metadata: Metadata
+    schema: StructType
+    """The columns of the table, as its metadata describes them."""
     actions: tuple[Action, ...] = ()
     """The new protocol, metadata and domains; none where nothing of the table itself changes."""
     on_new_columns: OnNewColumns | None = None
@@ -62,9 +64,10 @@ class WriteTarget:
             return self.actions
         return (*(action for action in self.actions if not isinstance(action, Metadata)), metadata)
 
-    def file_schema(self, table: str) -> StructType:
+    @property
+    def file_schema(self) -> StructType:
         """The columns of the files: all but those of void type, which are never stored."""
-        return without_void(parse_schema(self.metadata.schema_string, table))
+        return without_void(self.schema)
 
 
 def new_target(table: TableRef, data: StructType, options: WriteOptions) -> WriteTarget:
@@ -85,7 +88,10 @@ def new_target(table: TableRef, data: StructType, options: WriteOptions) -> Writ
     constraints = TableProperties(defined.metadata.configuration).constraints
     plan = dataclasses.replace(plan, row_rules=row_rules(plan.schema, constraints, table=table.label))
     return WriteTarget(
-        plan=plan, metadata=defined.metadata, actions=(defined.protocol, defined.metadata, *defined.domains)
+        plan=plan,
+        metadata=defined.metadata,
+        schema=parse_schema(defined.metadata.schema_string, table.label),
+        actions=(defined.protocol, defined.metadata, *defined.domains),
     )
 
 
@@ -109,10 +115,14 @@ def existing_target(
         records_type_changes=snapshot.properties.type_widening_enabled,
     )
 
+    def schema_of(metadata: Metadata) -> StructType:
+        is_unchanged = metadata is snapshot.metadata
+        return snapshot.schema if is_unchanged else parse_schema(metadata.schema_string, table.label)
+
     def planned(metadata: Metadata) -> WritePlan:
         return plan_write(
             data,
-            parse_schema(metadata.schema_string, table.label),
+            schema_of(metadata),
             rules,
             table=table.label,
             constraints=TableProperties(metadata.configuration).constraints,
@@ -134,6 +144,7 @@ def existing_target(
     return WriteTarget(
         plan=plan,
         metadata=defined.metadata,
+        schema=schema_of(defined.metadata),
         actions=(*protocol, *metadata, *defined.domains),
         on_new_columns=on_new_columns,
     )

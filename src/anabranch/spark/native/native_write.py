@@ -161,8 +161,9 @@ class NativeWrite:
         """The columns of the plan as the files have them, as a Seq of attributes."""
         listed = _listed(request, schema)
         stored = stored_schema(listed, request.column_mapping)
-        retyped = (_stores_partitions(request) or not _is_hex(request, name, schema) for name in listed.names)
-        flags = "".join("1" if is_retyped else "0" for is_retyped in retyped)
+        names = () if _stores_partitions(request) else request.partition_columns
+        in_hex = {name for name in names if _is_hex(request, name, schema)}
+        flags = "".join(["0" if name in in_hex else "1" for name in listed.names])
         return self._values.anabranch.FileWriteArguments.columns(output, self._values.type(stored), flags)
 
     def _directories(self, output: Any, request: WriteRequest, schema: StructType, columns: Any) -> Any:

@@ -146,7 +146,7 @@ def _leaf(chunks: Sequence[pq.ColumnChunkMetaData], data_type: DataType) -> tupl
 
 
 def _merged(bounds: list[Any], choose: Callable[[list[Any]], Any]) -> Any:
-    return None if not bounds or any(bound is _UNKNOWN for bound in bounds) else choose(bounds)
+    return None if not bounds or _UNKNOWN in bounds else choose(bounds)
 
 
 def _bounds(statistics: pq.Statistics, data_type: DataType) -> tuple[Any, Any]:

@@ -87,7 +87,7 @@ class HadoopStore:
     def __init__(
         self, root: str, session: HadoopSession, *, atomic_rename_schemes: AbstractSet[str] = ATOMIC_RENAME_SCHEMES
     ) -> None:
-        self._root = root.rstrip("/") or root
+        self.root = root.rstrip("/") or root
         self._session = session
         self._jvm = session.gateway.jvm
         self._atomic_rename_schemes = atomic_rename_schemes
@@ -97,21 +97,17 @@ class HadoopStore:
             self._qualified: str = self._files.makeQualified(path).toString().rstrip("/")
         except (Py4JError, PySparkException) as error:
             raise UnsupportedStorageError(
-                url=self._root,
+                url=self.root,
                 reason=f"Spark's Hadoop cannot open it: {_describe(error)}",
                 way_out="Check the URL, and that the file system's jar and settings are on Spark's classpath",
             ) from error
 
     def __repr__(self) -> str:
-        return f"HadoopStore({self._root!r})"
-
-    @property
-    def root(self) -> str:
-        return self._root
+        return f"HadoopStore({self.root!r})"
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         # Hadoop only lists whole directories; files up to `start_after` are dropped here.
-        check_directory_path(directory, root=self._root)
+        check_directory_path(directory, root=self.root)
         floor = sort_key(start_after)
         entries = [(sort_key(split_path(path)[1]), path, file) for path, file in self._list([directory])]
         wanted = [entry for entry in entries if entry[0] > floor and not entry[2].is_directory]
@@ -119,7 +115,7 @@ class HadoopStore:
         return (_stored(path, file) for _, path, file in ordered if not is_temporary(split_path(path)[1]))
 
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
-        check_directory_path(directory, root=self._root)
+        check_directory_path(directory, root=self.root)
         level = [directory]
         while level:
             deeper = []
@@ -144,24 +140,24 @@ class HadoopStore:
 
     def read(self, path: str, *, size_max: int | None = None) -> bytes:
         if size_max is not None and (file := self.head(path)) is not None:
-            check_size(file.size_bytes, size_max, root=self._root, path=path)
+            check_size(file.size_bytes, size_max, root=self.root, path=path)
         return self._call("read", path, lambda: b"".join(self._chunks(path, 0, None)))
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         if offset < 0 or length < 0:
             raise StorageError(
-                root=self._root, path=path, doing="read", cause="the bounds of a range cannot be negative"
+                root=self.root, path=path, doing="read", cause="the bounds of a range cannot be negative"
             )
         data = self._call("read", path, lambda: b"".join(self._chunks(path, offset, length)))
         if len(data) != length:
             cause = f"bytes {offset} to {offset + length} requested, {len(data)} bytes received"
-            raise StorageError(root=self._root, path=path, doing="read", cause=cause)
+            raise StorageError(root=self.root, path=path, doing="read", cause=cause)
         return data
 
     def open(self, path: str) -> pa.NativeFile:
         file = self.head(path)
         if file is None:
-            raise FileMissingError(root=self._root, path=path, doing="open")
+            raise FileMissingError(root=self.root, path=path, doing="open")
         return open_ranges(file.size_bytes, functools.partial(self.read_range, path))
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
@@ -193,7 +189,7 @@ class HadoopStore:
             self._call("delete", path, lambda: self._files.delete(self._path(path), False))
 
     def delete_many(self, paths: Sequence[str]) -> Deletion:
-        return delete_one_by_one(check_file_paths(paths, root=self._root), self.delete)
+        return delete_one_by_one(check_file_paths(paths, root=self.root), self.delete)
 
     def remove_directory(self, path: str) -> bool:
         target = self._path(path)
@@ -228,7 +224,7 @@ class HadoopStore:
         if self._scheme in self._atomic_rename_schemes:
             return
         raise ConditionalPutUnsupportedError(
-            root=self._root,
+            root=self.root,
             path="",
             endpoint=f"the Hadoop file system for '{self._scheme}:'",
             cause="is not known to rename without overwriting in one step",
@@ -270,7 +266,7 @@ class HadoopStore:
         if name in _NOT_CREATED:
             raise self._translate(error, "write", path) from error
         # Also for "no such file": the temporary file is missing in a repeated call because the first one moved it.
-        _LOG.warning("It is unknown whether %s was created in %s: %s", path, self._root, _describe(error))
+        _LOG.warning("It is unknown whether %s was created in %s: %s", path, self.root, _describe(error))
         return PutOutcome.UNKNOWN
 
     def _rename_options(self, *options: Any) -> Any:
@@ -321,11 +317,11 @@ class HadoopStore:
     def _relative(self, qualified: str) -> str:
         if not qualified.startswith(self._qualified + "/"):
             cause = f"the file system lists {qualified}, which is not below {self._qualified}"
-            raise StorageError(root=self._root, path="", doing="list", cause=cause)
+            raise StorageError(root=self.root, path="", doing="list", cause=cause)
         return qualified[len(self._qualified) + 1 :]
 
     def _path(self, path: str) -> Any:
-        check_file_path(path, root=self._root)
+        check_file_path(path, root=self.root)
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._qualified}/{path}")
 
     def _call(self, doing: str, path: str, request: Callable[[], _Result]) -> _Result:
@@ -338,8 +334,8 @@ class HadoopStore:
 
     def _translate(self, error: Exception, doing: str, path: str) -> StorageError:
         if _java_class(error) in {"FileNotFoundException", "NoSuchFileException"}:
-            return FileMissingError(root=self._root, path=path, doing=doing)
-        return StorageError(root=self._root, path=path, doing=doing, cause=_describe(error))
+            return FileMissingError(root=self.root, path=path, doing=doing)
+        return StorageError(root=self.root, path=path, doing=doing, cause=_describe(error))
 
 
 def _java_class(error: Exception) -> str:

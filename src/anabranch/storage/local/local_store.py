@@ -47,21 +47,17 @@ class LocalStore:
     """
 
     def __init__(self, root: str, clock: Clock | None = None) -> None:
-        self._root = local_path(root)
+        self.root = local_path(root)
         self._clock = clock or SystemClock()
         self._prepared: set[str] = set()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"LocalStore({self._root!r})"
-
-    @property
-    def root(self) -> str:
-        return self._root
+        return f"LocalStore({self.root!r})"
 
     @property
     def identity(self) -> Hashable:
-        return "local", self._root
+        return "local", self.root
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         absolute = self._directory(directory)
@@ -78,7 +74,7 @@ class LocalStore:
 
     def _files(self, prefix: str, names: Sequence[bytes]) -> Iterator[StoredFile]:
         """The files with these names, in the directory of paths with this prefix."""
-        absolute = os.path.join(self._root, prefix)
+        absolute = os.path.join(self.root, prefix)
         for name in map(os.fsdecode, names):
             file = self._stat(absolute + name, prefix + name)
             if file is not None:
@@ -104,14 +100,14 @@ class LocalStore:
 
     def walk(self, enters: Enters) -> Iterator[pa.Table]:
         with self._errors("list", ""):
-            yield from pages_of(local_tree.walk(self._root, enters))
+            yield from pages_of(local_tree.walk(self.root, enters))
 
     def head(self, path: str) -> StoredFile | None:
         return self._stat(self._file(path), path)
 
     def read(self, path: str, *, size_max: int | None = None) -> bytes:
         with self._errors("read", path), _open_file(self._file(path)) as file:
-            check_size(os.fstat(file.fileno()).st_size, size_max, root=self._root, path=path)
+            check_size(os.fstat(file.fileno()).st_size, size_max, root=self.root, path=path)
             return file.readall()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
@@ -119,7 +115,7 @@ class LocalStore:
             size = os.fstat(file.fileno()).st_size
             if offset < 0 or length < 0 or offset + length > size:
                 cause = f"bytes {offset} to {offset + length} of a file of {size}"
-                raise StorageError(root=self._root, path=path, doing="read", cause=cause)
+                raise StorageError(root=self.root, path=path, doing="read", cause=cause)
             file.seek(offset)
             return _read_exactly(file.fileno(), length)
 
@@ -128,7 +124,7 @@ class LocalStore:
         with self._errors("open", path):
             # Checked first: opening a pipe waits for its writer.
             if not stat.S_ISREG(os.stat(self._file(path)).st_mode):
-                raise FileMissingError(root=self._root, path=path, doing="open")
+                raise FileMissingError(root=self.root, path=path, doing="open")
             return pa.OSFile(self._file(path))
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
@@ -164,7 +160,7 @@ class LocalStore:
 
     def delete_many(self, paths: Sequence[str]) -> Deletion:
         count, failures = 0, list[StorageError]()
-        for path, error in local_tree.delete_files(self._root, check_file_paths(paths, root=self._root)):
+        for path, error in local_tree.delete_files(self.root, check_file_paths(paths, root=self.root)):
             if error is None:
                 count += 1
                 continue
@@ -175,15 +171,15 @@ class LocalStore:
 
     def remove_directory(self, path: str) -> bool:
         with self._errors("delete", path):
-            return local_tree.remove_directory(self._root, check_file_path(path, root=self._root))
+            return local_tree.remove_directory(self.root, check_file_path(path, root=self.root))
 
     def _prepare(self, directory: str, *, again: bool = False) -> None:
         """Create `directory` durably, once in the life of the store unless `again`."""
         with self._lock:
             if directory in self._prepared and not again:
                 return
-        durable_files.make_directories(directory, durable_below=self._root)
-        durable_files.sync_above(self._root)
+        durable_files.make_directories(directory, durable_below=self.root)
+        durable_files.sync_above(self.root)
         durable_files.remove_abandoned(directory, now_ms=self._clock.now_ms())
         with self._lock:
             self._prepared.add(directory)
@@ -200,23 +196,23 @@ class LocalStore:
         return StoredFile(path=path, size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
     def _directory(self, directory: str) -> str:
-        return os.path.join(self._root, check_directory_path(directory, root=self._root))
+        return os.path.join(self.root, check_directory_path(directory, root=self.root))
 
     def _file(self, path: str) -> str:
-        return os.path.join(self._root, check_file_path(path, root=self._root))
+        return os.path.join(self.root, check_file_path(path, root=self.root))
 
     def _writable(self, path: str) -> str:
         target = self._file(path)
-        real_root = os.path.realpath(self._root)
+        real_root = os.path.realpath(self.root)
         real_directory = os.path.realpath(os.path.dirname(target))
         if real_directory != real_root and not real_directory.startswith(real_root.rstrip("/") + "/"):
             reason = "leads out of the table by a symbolic link"
-            raise PathOutsideTableError(root=self._root, path=path, reason=reason)
+            raise PathOutsideTableError(root=self.root, path=path, reason=reason)
         return target
 
     def _cannot_create_exclusively(self, error: OSError) -> ConditionalPutUnsupportedError:
         return ConditionalPutUnsupportedError(
-            root=self._root,
+            root=self.root,
             path="",
             endpoint="its file system",
             cause=f"has neither hard links nor a rename that keeps an existing file ({error.strerror})",
@@ -234,14 +230,14 @@ class LocalStore:
             if doing == "write":
                 # The folder to write into is missing.
                 raise self._failure(error, doing, path) from error
-            raise FileMissingError(root=self._root, path=path, doing=doing) from error
+            raise FileMissingError(root=self.root, path=path, doing=doing) from error
         except OSError as error:
             raise self._failure(error, doing, path) from error
 
     def _failure(self, error: OSError, doing: str, path: str) -> StorageError:
         name = errno.errorcode.get(error.errno or 0, "unknown")
         cause = f"{error.strerror or error} ({name})"
-        return StorageError(root=self._root, path=path, doing=doing, cause=cause)
+        return StorageError(root=self.root, path=path, doing=doing, cause=cause)
 
 
 def local_path(root: str) -> str:

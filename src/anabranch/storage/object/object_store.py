@@ -67,22 +67,18 @@ class ObjectStore:
     def __init__(
         self, root: str, *, prefix: str, options: ObjectStoreOptions, probe: ConditionalPutProbe | None = None
     ) -> None:
-        self._root = root.rstrip("/")
+        self.root = root.rstrip("/")
         self._prefix = prefix.strip("/")
         self._options = options
         self._probe = probe or _PROBE
         self._client = options.connect()
 
     def __repr__(self) -> str:
-        return f"ObjectStore({self._root!r}, {self._options!r})"
-
-    @property
-    def root(self) -> str:
-        return self._root
+        return f"ObjectStore({self.root!r}, {self._options!r})"
 
     @property
     def identity(self) -> Hashable:
-        return self._root, self._prefix, self._options.identity
+        return self.root, self._prefix, self._options.identity
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         prefix = self._key_of_directory(directory)
@@ -116,7 +112,7 @@ class ObjectStore:
             return self._call("read", path, lambda: bytes(obstore.get(self._client, key).bytes()))
         # The headers have the size, before the body is fetched.
         response = self._call("read", path, lambda: obstore.get(self._client, key))
-        check_size(response.meta["size"], size_max, root=self._root, path=path)
+        check_size(response.meta["size"], size_max, root=self.root, path=path)
         return self._call("read", path, lambda: bytes(response.bytes()))
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
@@ -128,13 +124,13 @@ class ObjectStore:
         )
         if len(data) != length:
             cause = f"bytes {offset} to {offset + length} requested, {len(data)} bytes received"
-            raise StorageError(root=self._root, path=path, doing="read", cause=cause)
+            raise StorageError(root=self.root, path=path, doing="read", cause=cause)
         return data
 
     def open(self, path: str) -> pa.NativeFile:
         file = self.head(path)
         if file is None:
-            raise FileMissingError(root=self._root, path=path, doing="open")
+            raise FileMissingError(root=self.root, path=path, doing="open")
         return open_ranges(file.size_bytes, functools.partial(self.read_range, path))
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
@@ -199,8 +195,8 @@ class ObjectStore:
             return _CreateResult(Creation.UNSUPPORTED)
         if refused:
             # For `FileNotFoundError`, the bucket is missing.
-            raise StorageError(root=self._root, path=path, doing="write", cause=failure.cause)
-        _LOG.warning("It is unknown whether %s was created in %s: %s", path, self._root, failure.cause)
+            raise StorageError(root=self.root, path=path, doing="write", cause=failure.cause)
+        _LOG.warning("It is unknown whether %s was created in %s: %s", path, self.root, failure.cause)
         return _CreateResult(Creation.UNKNOWN, failure.cause)
 
     def _exists_or_conflict(self, path: str) -> PutOutcome:
@@ -228,7 +224,7 @@ class ObjectStore:
             raise self._unsupported("replies that it does not support conditional puts")
         if result is ProbeResult.UNDECIDED:
             cause = f"it is unclear whether {self._options.endpoint} honours conditional puts ({results[-1].cause})"
-            raise StorageError(root=self._root, path=directory, doing="write", cause=cause)
+            raise StorageError(root=self.root, path=directory, doing="write", cause=cause)
 
     def _delete_scratch(self, path: str) -> None:
         # The user may have permission to write but not to delete; a scratch object is empty and never listed.
@@ -237,7 +233,7 @@ class ObjectStore:
 
     def _unsupported(self, cause: str) -> ConditionalPutUnsupportedError:
         return ConditionalPutUnsupportedError(
-            root=self._root,
+            root=self.root,
             path="",
             cause=cause,
             endpoint=self._options.endpoint,
@@ -294,23 +290,23 @@ class ObjectStore:
         return path[len(self._prefix) + 1 :] if self._prefix else path
 
     def _key(self, path: str) -> str:
-        check_file_path(path, root=self._root)
+        check_file_path(path, root=self.root)
         if _CONTROL_CHARACTERS.search(path):
-            raise PathOutsideTableError(root=self._root, path=path, reason="has a control character")
+            raise PathOutsideTableError(root=self.root, path=path, reason="has a control character")
         return join_path(self._prefix, path)
 
     def _key_of_directory(self, directory: str) -> str:
-        check_directory_path(directory, root=self._root)
+        check_directory_path(directory, root=self.root)
         return self._key(directory) if directory else self._prefix
 
     def _read_no_bytes(self, path: str, offset: int, length: int) -> bytes:
         """An empty range, which services refuse."""
         file = self.head(path)
         if file is None:
-            raise FileMissingError(root=self._root, path=path)
+            raise FileMissingError(root=self.root, path=path)
         if offset < 0 or length < 0 or offset > file.size_bytes:
             cause = f"bytes {offset} to {offset + length} of a file of {file.size_bytes}"
-            raise StorageError(root=self._root, path=path, doing="read", cause=cause)
+            raise StorageError(root=self.root, path=path, doing="read", cause=cause)
         return b""
 
     def _call(self, doing: str, path: str, request: Callable[[], _Result]) -> _Result:
@@ -325,10 +321,10 @@ class ObjectStore:
         text = str(error)
         cause = self._options.redact(text) or type(error).__name__
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text and "ContainerNotFound" not in text:
-            return FileMissingError(root=self._root, path=path, doing=doing)
+            return FileMissingError(root=self.root, path=path, doing=doing)
         if _ROLE_REQUEST.search(text):
-            return CredentialsMissingError(root=self._root, path=path, doing=doing, cause=cause)
-        return StorageError(root=self._root, path=path, doing=doing, cause=cause)
+            return CredentialsMissingError(root=self.root, path=path, doing=doing, cause=cause)
+        return StorageError(root=self.root, path=path, doing=doing, cause=cause)
 
 
 _ROLE_REQUEST = re.compile(r"https?://(169\.254\.\d+\.\d+|metadata\.google\.internal)[:/]")
