@@ -18,27 +18,9 @@ from pyspark.sql.functions import lit
 
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
 from benchmarks._comparison import Timings, compare, on_copies, seconds_of
+from benchmarks._lineitem import FILES, LINEITEM, make_lineitem
 
-FILES = 16
 UPSERTS = 10
-_COLUMNS = (
-    "id DIV 4 AS l_orderkey",
-    "CAST(IF(id % 4 = 3, 4, id % 4) AS INT) AS l_linenumber",
-    "pmod(hash(id), 200000) AS l_partkey",
-    "pmod(hash(id, 1), 10000) AS l_suppkey",
-    "CAST(id % 50 AS DECIMAL(12,2)) AS l_quantity",
-    "CAST(pmod(hash(id, 2), 9000000) / 100 AS DECIMAL(12,2)) AS l_extendedprice",
-    "CAST(id % 11 / 100 AS DECIMAL(12,2)) AS l_discount",
-    "CAST(id % 9 / 100 AS DECIMAL(12,2)) AS l_tax",
-    "substr('ANR', CAST(id % 3 + 1 AS INT), 1) AS l_returnflag",
-    "IF(id % 2 = 0, 'O', 'F') AS l_linestatus",
-    "date_add(DATE'1992-01-01', CAST(pmod(hash(id, 3), 2500) AS INT)) AS l_shipdate",
-    "date_add(DATE'1992-02-01', CAST(pmod(hash(id, 4), 2500) AS INT)) AS l_commitdate",
-    "date_add(DATE'1992-03-01', CAST(pmod(hash(id, 5), 2500) AS INT)) AS l_receiptdate",
-    "IF(id % 4 = 0, 'DELIVER IN PERSON', 'COLLECT COD') AS l_shipinstruct",
-    "element_at(array('AIR', 'MAIL', 'RAIL', 'SHIP', 'TRUCK'), CAST(id % 5 + 1 AS INT)) AS l_shipmode",
-    "concat('comment ', hex(hash(id, 6)), ' of ', id % 1000) AS l_comment",
-)
 _ON = "t.l_orderkey = s.l_orderkey AND t.l_linenumber = s.l_linenumber"
 Shape = tuple[str, str, Callable[[DeltaMergeBuilder], DeltaMergeBuilder]]
 """The source, and the clauses in SQL and through the API."""
@@ -73,16 +55,16 @@ def main() -> None:
 def make_tables(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> str:
     """The table, and the sources beside it as plain Parquet."""
     rows: int = arguments.rows
-    spark.range(0, rows, 1, FILES).selectExpr(*_COLUMNS).write.format("delta").save(str(folder / "lineitem"))
+    make_lineitem(spark, folder / "lineitem", rows)
     for number in range(UPSERTS):
         changed = spark.range(0, rows, 1, 2).where(f"pmod(hash(id, {number}), 100) < 3")
         begin = rows + number * rows // 100
         both = changed.union(spark.range(begin, begin + rows // 100, 1, 1))
-        both.selectExpr(*_COLUMNS).write.parquet(str(folder / f"upsert-{number}"))
-    missing = spark.range(0, rows, 1, 2).where("pmod(hash(id), 100) < 4").selectExpr(*_COLUMNS)
+        both.selectExpr(*LINEITEM).write.parquet(str(folder / f"upsert-{number}"))
+    missing = spark.range(0, rows, 1, 2).where("pmod(hash(id), 100) < 4").selectExpr(*LINEITEM)
     # Between the numbers that there are, so that no file is left out for its smallest and largest values.
     missing.withColumn("l_linenumber", lit(3)).write.parquet(str(folder / "nowhere"))
-    everything = spark.range(0, rows, 1, 2).selectExpr(*_COLUMNS)
+    everything = spark.range(0, rows, 1, 2).selectExpr(*LINEITEM)
     everything.select("l_orderkey", "l_linenumber", "l_quantity").write.parquet(str(folder / "everything"))
     return f"{rows:,} rows in {FILES} files, deletion vectors on"
 

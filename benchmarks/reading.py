@@ -221,11 +221,10 @@ def _prepared(spark: SparkSession, variant: str, work: str, place: str) -> Calla
 
 
 def _tables(spark: SparkSession, folder: Path, rows: int, files: list[int]) -> None:
-    from benchmarks.merge import _COLUMNS  # noqa: PLC0415
+    from benchmarks._lineitem import make_lineitem  # noqa: PLC0415
     from benchmarks.open_table import make_log  # noqa: PLC0415
 
-    lines = spark.range(0, rows, 1, FILES).selectExpr(*_COLUMNS)
-    lines.write.format("delta").save(f"{folder}/lineitem")
+    make_lineitem(spark, folder / "lineitem", rows)
     shutil.copytree(folder / "lineitem", folder / "hidden")
     spark.sql(f"DELETE FROM delta.`{folder}/hidden` WHERE pmod(hash(l_orderkey, l_linenumber, 9), 100) = 0")
     for count in files:

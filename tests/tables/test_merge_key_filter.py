@@ -8,7 +8,8 @@ from unittest import mock
 import pytest
 from pyspark.sql import Column, SparkSession
 
-from anabranch.commands.merge import merge_rows, merge_source
+from anabranch.commands.dml import file_sample
+from anabranch.commands.merge import merge_source
 from anabranch.spark.conditions.key_filter import KeyFilter
 from session_kinds import in_this_process
 from tables.large_tables import every_table_is_large
@@ -59,7 +60,7 @@ def test_the_same_rows_as_without(delta: SparkSession, table: str, filters: list
     rows = sorted(delta.sql(f"SELECT * FROM {table}").collect(), key=repr)
     assert filters == [1 if "expression" in title else 2]
     delta.sql(f"RESTORE TABLE {table} TO VERSION AS OF 0")
-    with mock.patch.object(merge_rows, "SAMPLED_BYTES_MIN", 1 << 40):
+    with mock.patch.object(file_sample, "SAMPLED_BYTES_MIN", 1 << 40):
         assert delta.sql(merge).collect() == counts
     assert len(filters) == 1
     assert sorted(delta.sql(f"SELECT * FROM {table}").collect(), key=repr) == rows

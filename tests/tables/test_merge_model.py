@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 from pyspark.sql import SparkSession
 
+from anabranch.commands.dml import file_sample
 from anabranch.commands.merge import merge_rows, merge_sample
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
@@ -104,8 +105,8 @@ def action(draw: random.Random, kind: str, condition: Case | None) -> Clause:
 
 LIMITS = [
     (merge_rows, "FILTERED_BYTES_MIN"),
-    (merge_rows, "SAMPLED_BYTES_MIN"),
-    (merge_sample, "FILES_MIN"),
+    (file_sample, "SAMPLED_BYTES_MIN"),
+    (file_sample, "FILES_MIN"),
     (merge_sample, "COLUMNS_RATIO_MIN"),
 ]
 

@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows
-from anabranch.commands.merge import merge_rows, merge_source
+from anabranch.commands.merge import merge_rows
 from anabranch.log.file_columns import FileMask
+from anabranch.spark.rows import cached_rows
 from anabranch.spark.rows.hidden_rows import MarkedRows
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
@@ -98,7 +99,7 @@ def test_a_source_of_many_rows_is_not_broadcast(delta: SparkSession, wide: str) 
     merging = DeltaTable.forPath(delta, wide).alias("t").merge(source.alias("s"), "t.k = s.k").whenMatchedDelete()
     with (
         mock.patch.object(merge_rows, "marks_of_frame", seen),
-        mock.patch.object(merge_source, "BROADCAST_BYTES_MAX", 0),
+        mock.patch.object(cached_rows, "SMALL_BYTES_MAX", 0),
     ):
         assert tuple(merging.execute().collect()[0]) == (10, 0, 10, 0)
     plan = frames[0]._jdf.queryExecution().executedPlan().toString()

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.dml import update
+from anabranch.commands.dml import update_rows
 from anabranch.errors.constraints import CastOverflowError, LengthLimitError, NotNullViolationError
 from anabranch.errors.schema import MissingFieldsError
 from anabranch.tables import DeltaTable
@@ -101,14 +101,14 @@ def test_rows_of_a_cache_that_is_lost_are_not_chosen_again(
 ) -> None:
     """Covers fault F10: with an executor goes what it has cached, between the job that finds rows and the one that writes."""
     table = make_table(delta, path, numbers(delta, 50), enableDeletionVectors=vectors)
-    find = update.rows_of_frame
+    find = update_rows.rows_of_frame
 
     def find_and_lose_the_cache(*arguments: Any) -> Any:
         rows = find(*arguments)
         delta.catalog.clearCache()
         return rows
 
-    monkeypatch.setattr(update, "rows_of_frame", find_and_lose_the_cache)
+    monkeypatch.setattr(update_rows, "rows_of_frame", find_and_lose_the_cache)
     coin = F.udf(lambda _: os.urandom(1)[0] < 128, "boolean").asNondeterministic()
     table.update(coin("id"), {"n": F.lit(-1)})
     assert [row[0] for row in rows(table)] == list(range(50))

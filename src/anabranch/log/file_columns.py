@@ -132,6 +132,11 @@ def _table_of(actions: Sequence[AddFile] | Sequence[RemoveFile], schema: pa.Sche
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def num_bytes(files: pa.Table, chosen: FileMask) -> int:
+    """The size of the files that are chosen."""
+    return int(pc.sum(files["size"].filter(chosen)).as_py() or 0)
+
+
 def _vector_column(vectors: Sequence[DeletionVectorDescriptor | None]) -> pa.Array:
     if not any(vectors):
         return pa.nulls(len(vectors), DELETION_VECTOR)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from start import FOLDER, started
 
 import anabranch
+from anabranch.commands.dml import file_sample
 from anabranch.commands.merge import merge_rows
 from anabranch.tables import DeltaTable
 
@@ -110,7 +111,7 @@ def rows_are_filtered_by_keys() -> None:
     source = "(SELECT id, 'm' AS v FROM range(0, 2000000, 1, 4) WHERE id % 8000 = 7 OR id IN (20, 40))"
     merge = f"MERGE INTO keyed t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = concat(t.v, s.v)"
     with (
-        mock.patch.object(merge_rows, "SAMPLED_BYTES_MIN", 0),
+        mock.patch.object(file_sample, "SAMPLED_BYTES_MIN", 0),
         mock.patch.object(merge_rows, "FILTERED_BYTES_MIN", 0),
     ):
         assert one(f"{merge} WHEN NOT MATCHED THEN INSERT *") == (252, 3, 0, 249)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
@@ -20,12 +21,9 @@ from anabranch.commands.dml.change_data import (
 )
 from anabranch.commands.dml.row_deletion import Replacement, RowChanges, replace_rows, write_new_rows
 from anabranch.commands.dml.row_selection import (
-    BegunStatement,
     begin_statement,
     record_selection,
-    rows_of_frame,
     satisfying,
-    whole_files,
 )
 from anabranch.commands.dml.statement import (
     Prepared,
@@ -34,7 +32,8 @@ from anabranch.commands.dml.statement import (
     released_on_failure,
     uses_vectors,
 )
-from anabranch.commands.dml.target_table import ReadFiles, TargetRows, begin_at_version_read
+from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
+from anabranch.commands.dml.update_rows import BegunUpdate, find_rows
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write_settings import store_assignment
 from anabranch.errors.arguments import IdentityAssignmentError
@@ -48,7 +47,6 @@ from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.conditions.user_condition import empty_frame, has_subquery, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
-from anabranch.spark.rows.cached_rows import cache_or_checkpoint
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
@@ -76,15 +74,8 @@ def prepare_update(
         record_selection(transaction, target, selection, ())
         return Prepared(transaction, (), num_affected_rows=0)
     with released_on_failure() as cached:
-        # Computed once, so that the written rows are the marked ones even where expressions are not deterministic.
-        cached.append(cache_or_checkpoint(begun.changed))
-        changed = cached[0].frame
         with watch.measured("scanTimeMs"), typed_violations():
-            rows = (
-                rows_of_frame(begun.read, changed)
-                if selection.partly_matching.any()
-                else whole_files(target, selection.fully_matching)
-            )
+            rows, changed = find_rows(begun, cached)
         record_selection(transaction, target, selection, rows)
         with watch.measured("rewriteTimeMs"):
             changes, written = _write(target, changed, rows)
@@ -104,25 +95,9 @@ def prepare_update(
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _BegunUpdate(BegunStatement):
-    """An UPDATE on one version of the table, begun and not yet run."""
-
-    assignments: Assignments
-    read: ReadFiles
-    """The files that may have rows to update."""
-    changed: DataFrame
-    """These rows with their new values, as `_changed` makes them."""
-    has_subquery: bool
-    """Whether there is a subquery in the condition or in the new values."""
-
-    def versions_read(self) -> frozenset[int]:
-        return versions_read(self.changed, self.target.table.path) if self.has_subquery else frozenset()
-
-
 def _begin(
     table: TableRef, snapshot: Snapshot, values: Mapping[str, Value], condition: Column | str | None, alias: RowNames
-) -> _BegunUpdate:
+) -> BegunUpdate:
     """Check the statement and plan its rows. Nothing runs yet."""
     check_may_change_rows(table, snapshot, "UPDATE")
     values = with_defaults(values, snapshot.schema, table=table.label, alias=alias)
@@ -130,13 +105,15 @@ def _begin(
     _check_sets_no_identity(setting, snapshot, table=table.label)
     begun = begin_statement("UPDATE", table, snapshot, condition, alias=alias)
     read = begun.target.read(begun.selection.candidates)
-    changed = _changed(begun.target, satisfying(read, begun.selection.condition), setting)
-    return _BegunUpdate(
+    with_new_values = functools.partial(_changed, begun.target, setting)
+    changed = with_new_values(satisfying(read, begun.selection.condition))
+    return BegunUpdate(
         transaction=begun.transaction,
         target=begun.target,
         selection=begun.selection,
         assignments=setting,
         read=read,
+        with_new_values=with_new_values,
         changed=changed,
         has_subquery=has_subquery(changed),
     )
@@ -184,7 +161,7 @@ def _write_new_rows(target: TargetRows, changed: DataFrame, replacement: Replace
     return replacement.without_staying(write_new_rows(target, frame))
 
 
-def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> DataFrame:
+def _changed(target: TargetRows, setting: Assignments, frame: DataFrame) -> DataFrame:
     """The rows with their new values, cast to the table's types, their positions, and their row ids if they have some.
 
     Where the table has a change data feed, their old values are beside them, named as `old_names` says.

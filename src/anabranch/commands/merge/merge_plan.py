@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField
 
 from anabranch.commands.merge.merge_join import MergeConditions, MergeJoin
 from anabranch.commands.merge.merge_schema import MergeTarget, may_evolve, merge_target
-from anabranch.commands.merge.merge_source import SourceFacts, is_small
+from anabranch.commands.merge.merge_source import SourceFacts
 from anabranch.commands.merge.merge_statement import (
     DeleteClause,
     InsertClause,
@@ -29,6 +29,7 @@ from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.join_conditions import JoinCondition, JoinScope, Scope
 from anabranch.spark.native.plan_reading import versions_read
+from anabranch.spark.rows.cached_rows import is_small
 from anabranch.transactions.proposed_commit import RowsWithColumns
 
 

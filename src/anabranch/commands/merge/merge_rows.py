@@ -6,36 +6,31 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.dml import file_sample
 from anabranch.commands.dml.change_data import records_changes
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, LEFT_ALONE, POSITION, MergeJoin
 from anabranch.commands.merge.merge_plan import MergePlan
-from anabranch.commands.merge.merge_source import SourceFacts, is_small
+from anabranch.commands.merge.merge_source import SourceFacts
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.commits import text_of_row
 from anabranch.errors.dml import AmbiguousMergeError
-from anabranch.log.file_columns import FileMask
+from anabranch.log.file_columns import FileMask, num_bytes
 from anabranch.predicates.expressions import Predicate
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import metadata_columns
-from anabranch.spark.rows.cached_rows import CachedRows, cache_rows
+from anabranch.spark.rows.cached_rows import CACHED_ROWS_MAX, CachedRows, cache_rows, is_small
 from anabranch.spark.rows.hidden_rows import mark_rows as marks_of_frame
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.read_set import FileKey, RowsOfFile
 from anabranch.transactions.reserved_numbers import ReservedNumbers
 from anabranch.transactions.transaction import Transaction
 
-CACHED_ROWS_MAX = 500_000
-"""With more rows of the source, the rows that it changes are not cached between two jobs."""
-
-SAMPLED_BYTES_MIN = 64 << 20
-"""A smaller read of all columns takes no longer than a job that looks at some files."""
 FILTERED_BYTES_MIN = 1 << 20
 """A smaller read is not worth a filter: Parquet has statistics of each megabyte or so."""
 
@@ -120,8 +115,7 @@ class MergeRun:
     @property
     def num_candidate_bytes(self) -> int:
         """The size of all candidates."""
-        sizes = self.snapshot.files.table["size"].filter(self.candidates)
-        return int(pc.sum(sizes).as_py() or 0)
+        return num_bytes(self.snapshot.files.table, self.candidates)
 
     def that_may_match(self, rows: DataFrame) -> DataFrame:
         """Rows of the table without some that no clause changes.
@@ -141,7 +135,7 @@ class MergeRun:
         needs_whole_rows = bool(self.plan.updates) or self.keeps_old_values
         return (
             needs_whole_rows
-            and self.num_candidate_bytes >= SAMPLED_BYTES_MIN
+            and self.num_candidate_bytes >= file_sample.SAMPLED_BYTES_MIN
             and self.caches_new_values
             and self.plan.repeatable
             and not self.statement.not_matched_by_source
@@ -188,7 +182,7 @@ def chosen_of(files: FileMask, file_ids: Iterable[int]) -> FileMask:
 
 def filters_rows(plan: MergePlan) -> bool:
     """Whether the table is so large that a filter of the source's keys saves more time than it takes."""
-    return plan.snapshot.files.size_bytes >= SAMPLED_BYTES_MIN and not plan.statement.not_matched_by_source
+    return plan.snapshot.files.size_bytes >= file_sample.SAMPLED_BYTES_MIN and not plan.statement.not_matched_by_source
 
 
 def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:

@@ -11,16 +11,13 @@ import dataclasses
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.dml.file_sample import are_enough, sample_of
 from anabranch.commands.merge.merge_join import APPLIED
 from anabranch.commands.merge.merge_rows import MergeRun, chosen_of
 from anabranch.log.file_columns import FileMask
 from anabranch.spark.engine import FILE_ID_COLUMN
 from anabranch.spark.write.row_checks import typed_violations
 
-FILES_MIN = 8
-"""Of fewer files a look at one says too little."""
-SAMPLED_EVERY = 16
-"""One of so many files is looked at, the middle one of them."""
 COLUMNS_RATIO_MIN = 3
 """The table must have so many times as many columns as the conditions, so that to read these first costs little."""
 
@@ -29,7 +26,7 @@ def with_sample(run: MergeRun) -> MergeRun:
     """A run that may read twice, which knows whether changed rows are in few files, if that is worth a job."""
     if not _is_worth_a_look(run):
         return run
-    files = _sample(run.candidates)
+    files = sample_of(run.candidates)
     few = 2 * int(np.count_nonzero(_changed_files(run, files))) < int(np.count_nonzero(files))
     if few and run.facts.has_key_filter:
         # Other files have no such row at all. The rows of these are joined as if there were no others.
@@ -41,14 +38,7 @@ def _is_worth_a_look(run: MergeRun) -> bool:
     columns = run.plan.columns_of_conditions
     if columns is None or COLUMNS_RATIO_MIN * len(columns) > len(run.snapshot.schema.fields):
         return False
-    return bool(np.count_nonzero(run.candidates) >= FILES_MIN)
-
-
-def _sample(candidates: FileMask) -> FileMask:
-    """Some of the files, evenly spread over them all."""
-    chosen, numbers = np.zeros_like(candidates), np.flatnonzero(candidates)
-    chosen[numbers[min(SAMPLED_EVERY // 2, len(numbers) - 1) :: SAMPLED_EVERY]] = True
-    return chosen
+    return are_enough(run.candidates)
 
 
 def _changed_files(run: MergeRun, files: FileMask) -> FileMask:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import DataType, NumericType, StringType, StructField
 
 from anabranch.spark.conditions.join_conditions import JoinKey
 from anabranch.spark.conditions.key_filter import (
@@ -24,8 +23,6 @@ from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
 
 VALUES_MAX = 100
 """Up to so many rows of a source partition the single values of a key are collected, not only its bounds."""
-BROADCAST_BYTES_MAX = 96 << 20
-"""Up to this size the source, or the matched rows, are broadcast, so that the other side is not shuffled."""
 _ROW_OF_PARTITION = (1 << 33) - 1
 """The bits of `monotonically_increasing_id` that count the rows of a partition; the others number the partition."""
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -177,15 +174,3 @@ def _literal(value: int | str | Decimal, key: JoinKey) -> Column:
     if key.data_type == "timestamp":
         return F.timestamp_micros(F.lit(value).cast("bigint"))
     return F.lit(value)
-
-
-def is_small(fields: Iterable[StructField], num_rows: int) -> bool:
-    """Whether so many rows with these columns are few enough to be broadcast."""
-    return num_rows * sum(_width(field.dataType) for field in fields) <= BROADCAST_BYTES_MAX
-
-
-def _width(data_type: DataType) -> int:
-    """A rough size of a value in bytes."""
-    if isinstance(data_type, StringType):
-        return 32
-    return 8 if isinstance(data_type, NumericType) else 16

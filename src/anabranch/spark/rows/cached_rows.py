@@ -13,10 +13,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, NumericType, StringType, StructField
 
 from anabranch.spark.conditions.repeatable_rows import is_repeatable
 
 LOGGER = logging.getLogger("anabranch.spark")
+CACHED_ROWS_MAX = 500_000
+"""To read more rows again takes less time than to cache them."""
+SMALL_BYTES_MAX = 96 << 20
+"""Up to this size rows are broadcast, so that the other side of a join is not shuffled, and are cached as rows."""
 
 
 class Size(enum.IntEnum):
@@ -94,10 +99,22 @@ def cache_or_checkpoint(frame: DataFrame) -> CachedRows:
     return in_spark_cache(frame)
 
 
+def is_small(fields: Iterable[StructField], num_rows: int) -> bool:
+    """Whether so many rows with these columns are few enough to be broadcast, or cached as rows."""
+    return num_rows * sum(_width(field.dataType) for field in fields) <= SMALL_BYTES_MAX
+
+
+def _width(data_type: DataType) -> int:
+    """A rough size of a value in bytes."""
+    if isinstance(data_type, StringType):
+        return 32
+    return 8 if isinstance(data_type, NumericType) else 16
+
+
 def cache_rows(frame: DataFrame, *, as_rows: bool = False) -> CachedRows:
     """The rows of a frame, computed now if few, else as `in_spark_cache` says.
 
-    `as_rows` is for rows that fit into memory and are read once or twice: they are kept as they are, and not as
+    `as_rows` is for few rows (`is_small`) that are read once or twice: they are kept as they are, and not as
     compressed columns, which take longer to make than they save. What the frame shuffles is computed now.
     """
     kept = kept_if_small(frame)

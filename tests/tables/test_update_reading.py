@@ -1,0 +1,133 @@
+"""How an UPDATE reads many rows: once where they are few or all, twice where they are many."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.commands.dml import file_sample, update_rows
+from anabranch.commands.dml.target_table import ReadFiles, TargetRows
+from anabranch.log.file_columns import FileMask
+from anabranch.spark.rows.cached_rows import CachedRows, cache_rows
+from anabranch.tables import DeltaTable
+from session_kinds import in_this_process
+from tables.large_tables import every_table_is_large
+
+pytestmark = [pytest.mark.spark, in_this_process]
+
+FILES = 20
+ROWS_OF_FILE = 3000
+FEW = ("id % 100 = 3", FILES * ROWS_OF_FILE // 100)
+MANY = ("id % 2 = 1", FILES * ROWS_OF_FILE // 2)
+
+
+@pytest.fixture(params=["vectors", "no vectors", "change data feed", "row tracking"])
+def table(delta: SparkSession, path: str, request: pytest.FixtureRequest) -> str:
+    """Twenty files, read by several tasks."""
+    properties = {
+        "delta.enableDeletionVectors": str(request.param != "no vectors").lower(),
+        "delta.enableChangeDataFeed": str(request.param == "change data feed").lower(),
+        "delta.enableRowTracking": str(request.param == "row tracking").lower(),
+    }
+    rows = delta.range(0, FILES * ROWS_OF_FILE, 1, FILES).selectExpr("id", "0L AS n", "concat('w', id) AS word")
+    rows.write.format("delta").options(**properties).save(path)
+    return f"delta.`{path}`"
+
+
+@pytest.fixture
+def reads() -> Iterator[list[int]]:
+    """How many files each read has, in order, of tables that are taken for large."""
+    numbers: list[int] = []
+    read = TargetRows.read
+
+    def counted(target: TargetRows, files: FileMask) -> ReadFiles:
+        numbers.append(int(files.sum()))
+        return read(target, files)
+
+    with mock.patch.object(TargetRows, "read", counted), every_table_is_large():
+        yield numbers
+
+
+@pytest.fixture
+def kept() -> Iterator[list[bool]]:
+    """How the rows of each UPDATE were kept: as rows or not."""
+    kinds: list[bool] = []
+
+    def seen(frame: object, *, as_rows: bool = False) -> CachedRows:
+        kinds.append(as_rows)
+        return cache_rows(frame, as_rows=as_rows)  # type: ignore[arg-type]  # it is a frame
+
+    with mock.patch.object(update_rows, "cache_rows", seen), mock.patch.object(update_rows, "CACHED_ROWS_MAX", 2000):
+        yield kinds
+
+
+def check(spark: SparkSession, table: str, condition: str, num_rows: int) -> None:
+    assert spark.sql(f"UPDATE {table} SET n = n + 1 WHERE {condition}").collect()[0][0] == num_rows
+    (counts,) = spark.sql(
+        f"SELECT count(*), count(DISTINCT id), sum(n), count_if(n = 1 AND {condition}), count_if(word = concat('w', id)) "
+        f"FROM {table}"
+    ).collect()
+    total = FILES * ROWS_OF_FILE
+    assert tuple(counts) == (total, total, num_rows, num_rows, total)
+    assert spark._jsparkSession.sparkContext().getPersistentRDDs().size() == 0
+
+
+def test_few_rows_are_kept(delta: SparkSession, table: str, reads: list[int], kept: list[bool]) -> None:
+    check(delta, table, *FEW)
+    assert reads == [FILES, 1]
+    assert kept == [True]
+
+
+def test_many_rows_are_read_twice(
+    delta: SparkSession, path: str, table: str, reads: list[int], kept: list[bool]
+) -> None:
+    """But for a change data feed, for which the old values are needed beside the new ones."""
+    has_feed = delta.sql(f"SHOW TBLPROPERTIES {table} ('delta.enableChangeDataFeed')").collect()[0][1] == "true"
+    check(delta, table, *MANY)
+    assert reads == [FILES, 1]
+    assert kept == ([True] if has_feed else [])
+    if has_feed:
+        feed = delta.read.option("readChangeFeed", "true").option("startingVersion", 1).format("delta").load(path)
+        feed = feed.groupBy("_change_type").agg({"*": "count", "n": "sum"})
+        assert sorted(map(tuple, feed.select("_change_type", "count(1)", "sum(n)").collect())) == [
+            ("update_postimage", MANY[1], MANY[1]),
+            ("update_preimage", MANY[1], 0),
+        ]
+
+
+def test_all_rows_are_not_kept(delta: SparkSession, table: str, kept: list[bool]) -> None:
+    check(delta, table, "true", FILES * ROWS_OF_FILE)
+    assert kept == []
+
+
+def test_a_coin_is_thrown_once(delta: SparkSession, table: str, reads: list[int], kept: list[bool]) -> None:
+    """The rows that are written are those that were found."""
+    (changed,) = delta.sql(f"UPDATE {table} SET n = n + 1 WHERE rand() < 0.5").collect()[0]
+    assert delta.sql(f"SELECT count(*), count(DISTINCT id), sum(n) FROM {table}").collect() == [
+        (FILES * ROWS_OF_FILE, FILES * ROWS_OF_FILE, changed)
+    ]
+    assert reads == [FILES]
+    assert kept == []
+
+
+def test_a_function_that_is_not_what_it_says(delta: SparkSession, path: str, table: str, reads: list[int]) -> None:
+    """Rows are read again by their positions, not by a condition that could select others."""
+    coin = F.udf(lambda _: os.urandom(1)[0] < 128, "boolean")
+    with mock.patch.object(update_rows, "CACHED_ROWS_MAX", 2000):
+        DeltaTable.forPath(delta, path).update(coin("id"), {"n": "n + 1"})
+    changed = int(delta.sql(f"DESCRIBE HISTORY {table}").collect()[0].operationMetrics["numUpdatedRows"])
+    assert delta.sql(f"SELECT count(*), count(DISTINCT id), sum(n) FROM {table}").collect() == [
+        (FILES * ROWS_OF_FILE, FILES * ROWS_OF_FILE, changed)
+    ]
+    assert reads[:2] == [FILES, 1]
+
+
+def test_of_a_few_files_no_sample_is_taken(delta: SparkSession, table: str, reads: list[int]) -> None:
+    with mock.patch.object(file_sample, "FILES_MIN", FILES + 1):
+        check(delta, table, *MANY)
+    assert reads == [FILES]
