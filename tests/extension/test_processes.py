@@ -54,3 +54,12 @@ def test_programs_end_while_streams_run(native: SparkSession, tmp_path: Path, ho
         ids = sorted(row.id for row in native.read.format("delta").load(str(tmp_path / name)).collect())
         assert ids == list(range(len(ids)))
         assert ids
+
+
+def test_spark_is_stopped_while_rows_are_kept(tmp_path: Path) -> None:
+    """There is nothing to release any more, and nothing to complain about."""
+    process = started("stopped_meanwhile", tmp_path)
+    output, _ = process.communicate(timeout=100)
+    stderr = (tmp_path / "stderr").read_text()
+    assert (process.returncode, output) == (0, "done\n"), stderr
+    assert "not released" not in stderr

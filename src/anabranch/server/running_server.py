@@ -7,7 +7,6 @@ import threading
 import time
 from typing import Any, Self
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError
@@ -20,7 +19,7 @@ from anabranch.server.jdbc_server import JdbcServer
 from anabranch.server.logins import forget_sessions, limit_logins, read_users, require_logins, watch_sessions
 from anabranch.server.warehouse_guard import lift_restriction, restrict_to_warehouse
 from anabranch.sessions import enable
-from anabranch.spark.gateway.session_identity import is_connect
+from anabranch.spark.gateway.session_identity import is_connect, is_stopped
 
 logger = logging.getLogger("anabranch.server")
 
@@ -153,13 +152,7 @@ class Server:
 
     def is_alive(self) -> bool:
         """Whether the driver runs and the servers were not stopped."""
-        if self._stopped.is_set():
-            return False
-        try:
-            context: Any = self.spark.sparkContext._jsc
-            return context is not None and not context.sc().isStopped()
-        except (Py4JError, OSError):
-            return False
+        return not self._stopped.is_set() and not is_stopped(self.spark)
 
     def stop(self, *, drain_seconds: float = DRAIN_SECONDS) -> bool:
         """Accept no new requests, wait at most `drain_seconds` for running statements, and close all sessions.

@@ -1,9 +1,10 @@
-"""The identity of the Spark session that a Python object represents."""
+"""The Spark session that a Python object represents: which one it is, and whether it can still be used."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 _KEPT = "_anabranch_identity"
@@ -21,3 +22,12 @@ def identity(spark: SparkSession) -> str:
     if uuid is None:
         uuid = state[_KEPT] = str(spark._jsparkSession.sessionUUID())
     return str(uuid)
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether the application of the session has ended, or its JVM."""
+    context: Any = spark.sparkContext._jsc
+    try:
+        return context is None or bool(context.sc().isStopped())
+    except (Py4JError, OSError):
+        return True

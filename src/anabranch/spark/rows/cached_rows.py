@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, NumericType, StringType, StructField
 
 from anabranch.spark.conditions.repeatable_rows import is_repeatable
+from anabranch.spark.gateway.session_identity import is_stopped
 
 LOGGER = logging.getLogger("anabranch.spark")
 CACHED_ROWS_MAX = 500_000
@@ -84,7 +85,9 @@ def release(cached: Iterable[CachedRows]) -> None:
         try:
             rows.release()
         except Exception:
-            LOGGER.warning("Rows that Spark has kept for a statement were not released", exc_info=True)
+            # Where the program has stopped Spark while the statement ran, there is nothing left to free.
+            level = logging.DEBUG if is_stopped(rows.frame.sparkSession) else logging.WARNING
+            LOGGER.log(level, "Rows that Spark has kept for a statement were not released", exc_info=True)
 
 
 def cache_or_checkpoint(frame: DataFrame) -> CachedRows:
