@@ -13,61 +13,25 @@ import contextlib
 import json
 import os
 import platform
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyspark
 
 from benchmarks._comparison import JARS, ROOT
+from benchmarks._servers import MEMORY, Started, anabranch_server, jar_server, jars
 
 ROWS = 100_000
 FILES = 8
-MEMORY = "2g"
-READY_SECONDS = 180
-SETTINGS = {
-    "spark.driver.memory": MEMORY,
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "4",
-}
-DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",
-}
-CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 Ask = Callable[[str], Any]
 Measured = dict[str, Any]
-
-
-@dataclass
-class Started:
-    """A server that answers."""
-
-    process: subprocess.Popen[str]
-    connect: int
-    jdbc: int | None
-    seconds: float
-
-    def megabytes(self) -> float:
-        """Of the process and all below it, in memory."""
-        told = subprocess.run(["ps", "-eo", "pid,ppid,rss"], capture_output=True, text=True, check=True).stdout
-        rows = [tuple(map(int, line.split())) for line in told.splitlines()[1:]]
-        tree = {self.process.pid}
-        while len(grown := tree | {pid for pid, parent, _ in rows if parent in tree}) > len(tree):
-            tree = grown
-        return sum(rss for pid, _, rss in rows if pid in tree) / 1024
 
 
 def main() -> None:
@@ -91,12 +55,10 @@ def measure(scratch: Path, arguments: argparse.Namespace) -> None:
     print(f"{platform.machine()}, {os.cpu_count()} cores, {versions}; servers with {MEMORY}, local[2]")
     print(f"{ROWS:,} rows in {FILES} files; {arguments.rounds} rounds of {arguments.seconds:g} s for each number\n")
     with contextlib.ExitStack() as running:
-        ours = running.enter_context(_anabranch(scratch))
+        ours = running.enter_context(anabranch_server(scratch))
         ways = {"anabranch": (ours, "connect", ours.connect), "anabranch, JDBC": (ours, "jdbc", ours.jdbc)}
-        # Absolute, as the server runs in a folder of its own.
-        jars = ",".join(str(Path(each).absolute()) for each in os.environ.get(JARS, "").split(",") if each)
-        if jars:
-            theirs = running.enter_context(_jar(scratch, jars))
+        if (paths := jars()) is not None:
+            theirs = running.enter_context(jar_server(scratch, paths))
             ways["jar"] = (theirs, "connect", theirs.connect)
         else:
             print(f"delta-spark: not run ({JARS} is not set)\n")
@@ -203,70 +165,6 @@ def _make(server: Started, table: str) -> None:
     frame = spark.range(0, ROWS, 1, FILES).selectExpr("id", "id % 7 AS n", "concat('row ', id) AS word")
     frame.write.format("delta").save(table)
     spark.stop()
-
-
-@contextlib.contextmanager
-def _anabranch(scratch: Path) -> Iterator[Started]:
-    command = [sys.executable, "-m", "anabranch", "serve", "--connect", "0", "--jdbc", "0", "--json"]
-    command += ["--warehouse", str(scratch / "ours"), "--master", "local[2]"]
-    with _running([*command, *_conf(SETTINGS)], scratch / "ours.log") as (process, start):
-        assert process.stdout is not None
-        ready = json.loads(process.stdout.readline())
-        connect, jdbc = (int(ready[door].rpartition(":")[2]) for door in ("connect", "jdbc"))
-        yield Started(process, connect, jdbc, time.perf_counter() - start)
-
-
-@contextlib.contextmanager
-def _jar(scratch: Path, jars: str) -> Iterator[Started]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    home = Path(pyspark.__file__).parent
-    settings = {
-        **SETTINGS,
-        **DELTA,
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.sql.warehouse.dir": str(scratch / "theirs"),
-        # Not --jars: the threads of Spark Connect would not find them.
-        "spark.driver.extraClassPath": jars.replace(",", os.pathsep),
-    }
-    command = [
-        str(home / "bin" / "spark-submit"),
-        "--class",
-        CONNECT,
-        "--master",
-        "local[2]",
-        "--jars",
-        jars,
-        *_conf(settings),
-        "spark-internal",
-    ]
-    with _running(command, scratch / "theirs.log", SPARK_HOME=str(home)) as (process, start):
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            if process.poll() is not None or time.perf_counter() - start > READY_SECONDS:
-                raise RuntimeError((scratch / "theirs.log").read_text()[-3000:])
-            time.sleep(0.05)
-        yield Started(process, port, None, time.perf_counter() - start)
-
-
-@contextlib.contextmanager
-def _running(command: list[str], log: Path, **environment: str) -> Iterator[tuple[subprocess.Popen[str], float]]:
-    with log.open("w") as errors:
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=log.parent, env=os.environ | environment
-        )
-        try:
-            yield process, start
-        finally:
-            process.terminate()
-            process.communicate(timeout=READY_SECONDS)
-
-
-def _conf(settings: dict[str, str]) -> list[str]:
-    return [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
 
 
 if __name__ == "__main__":
