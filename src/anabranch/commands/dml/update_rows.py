@@ -94,5 +94,7 @@ def _estimate(target: TargetRows, selection: RowSelection) -> int | None:
     if not condition.repeatable or size < file_sample.SAMPLED_BYTES_MIN or not file_sample.are_enough(files):
         return None
     sample = file_sample.sample_of(files)
-    num_rows = satisfying(target.read(sample), condition).count()
+    selected = satisfying(target.read(sample), condition).selectExpr()
+    # Counted as an RDD, since an aggregate is a shuffle and a second job.
+    num_rows: int = selected._jdf.queryExecution().toRdd().count()
     return num_rows * size // max(1, num_bytes(target.snapshot.files.table, sample))

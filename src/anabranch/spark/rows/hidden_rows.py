@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.deletion_vectors.positions import bitmap_of
 from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_vector_size, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
@@ -196,10 +197,11 @@ def _gathered(marked: pa.Table, group_by: Sequence[str]) -> list[MarkedRows]:
 def _united(parts: Sequence[tuple[int, bytes]]) -> BitMap64:
     if not parts:
         return BitMap64()
-    return BitMap64(np.concatenate([_positions(bucket, bits) for bucket, bits in sorted(parts)]))
+    return bitmap_of(np.concatenate([_positions(bucket, bits) for bucket, bits in sorted(parts)]))
 
 
 def _positions(bucket: int, bits: bytes) -> npt.NDArray[np.uint64]:
     """The positions of the set bits: bit i & 7 of byte i >> 3 is row i of the bucket. The first bucket has number 1."""
-    marked = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
+    # As truth values, of which numpy finds the true ones several times as fast as numbers that are not zero.
+    marked = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").view(np.bool_))
     return marked.astype(np.uint64) + np.uint64((bucket - 1) * _BUCKET_ROWS)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from pyroaring import BitMap64
 
+from anabranch.deletion_vectors.positions import bitmap_of
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.transactions.conflicts.conflict_context import ConflictContext
 from anabranch.transactions.conflicts.rebase_report import Reconciliation
@@ -116,7 +117,7 @@ def _positions_by_value(
     if located is None:
         return None
     return [
-        (outputs[number].path, BitMap64(rows.positions[rows.outputs == number]))
+        (outputs[number].path, bitmap_of(rows.positions[rows.outputs == number]))
         for rows in located
         for number in range(len(outputs))
     ]

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap64
 
+from anabranch.deletion_vectors.positions import Positions, bitmap_of, sorted_positions
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.read_set import RowsOfFile
-from anabranch.transactions.rows.row_map import Positions, sorted_positions
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,7 +31,7 @@ class RowPositions:
         """The new positions of `rows`, for each output. `among` are all rows of which this holds the positions."""
         chosen = np.searchsorted(sorted_positions(among), sorted_positions(rows))
         outputs, positions = self.outputs[chosen], self.positions[chosen]
-        return [BitMap64(positions[outputs == number]) for number in range(output_count)]
+        return [bitmap_of(positions[outputs == number]) for number in range(output_count)]
 
 
 FindRows = Callable[[Snapshot, Sequence[RowsOfFile], Sequence[AddFile]], Sequence[RowPositions] | None]

@@ -14,9 +14,9 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap64
 
+from anabranch.deletion_vectors.positions import Positions, bitmap_of, sorted_positions
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.transactions.rows.row_ids import row_count
 
@@ -24,7 +24,6 @@ MOVED_TO_TAG = "anabranch.movedTo"
 RUNS_MAX = 10_000
 """Most runs of one source; a tag with more is ignored."""
 
-Positions = npt.NDArray[np.uint64]
 _RowCount = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
 
 
@@ -104,7 +103,7 @@ class Moves:
                 visible_before = hidden_in_run - np.arange(len(hidden_in_run), dtype=np.uint64) - np.uint64(run.start)
                 new_positions += visible_before.searchsorted(ranks_in_run, side="right").astype(np.uint64)
             if len(part):
-                targets.setdefault(run.path, BitMap64()).update(BitMap64(new_positions))
+                targets.setdefault(run.path, BitMap64()).update(bitmap_of(new_positions))
             first = last
         return targets
 
@@ -152,11 +151,6 @@ def _cover(runs: Sequence[Run], rows_by_path: Mapping[str, int | None]) -> bool:
             return False
         ends[run.path] += run.count
     return ends == rows_by_path
-
-
-def sorted_positions(positions: BitMap64) -> Positions:
-    """The positions as an ascending array."""
-    return np.asarray(positions.to_array(), dtype=np.uint64)
 
 
 def _within(hidden: Positions, run: Run) -> Positions:
