@@ -10,14 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.commands.dml.target_table import ReadFiles, TargetRows
 from anabranch.commands.merge import merge_rows
-from anabranch.log.file_columns import FileMask
 from anabranch.spark.rows import cached_rows
 from anabranch.spark.rows.hidden_rows import MarkedRows
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
-from tables.large_tables import every_table_is_large
+from tables.large_tables import counted_reads
 
 pytestmark = [pytest.mark.spark, in_this_process]
 
@@ -41,14 +39,7 @@ def wide(delta: SparkSession, path: str) -> str:
 @pytest.fixture
 def reads() -> Iterator[list[int]]:
     """How many files each read has, in order, of tables that are taken for large."""
-    numbers: list[int] = []
-    read = TargetRows.read
-
-    def counted(target: TargetRows, files: FileMask) -> ReadFiles:
-        numbers.append(int(files.sum()))
-        return read(target, files)
-
-    with mock.patch.object(TargetRows, "read", counted), every_table_is_large():
+    with counted_reads() as numbers:
         yield numbers
 
 

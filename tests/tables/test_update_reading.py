@@ -11,12 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.commands.dml import file_sample, update_rows
-from anabranch.commands.dml.target_table import ReadFiles, TargetRows
-from anabranch.log.file_columns import FileMask
 from anabranch.spark.rows.cached_rows import CachedRows, cache_rows
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
-from tables.large_tables import every_table_is_large
+from tables.large_tables import counted_reads
 
 pytestmark = [pytest.mark.spark, in_this_process]
 
@@ -42,14 +40,7 @@ def table(delta: SparkSession, path: str, request: pytest.FixtureRequest) -> str
 @pytest.fixture
 def reads() -> Iterator[list[int]]:
     """How many files each read has, in order, of tables that are taken for large."""
-    numbers: list[int] = []
-    read = TargetRows.read
-
-    def counted(target: TargetRows, files: FileMask) -> ReadFiles:
-        numbers.append(int(files.sum()))
-        return read(target, files)
-
-    with mock.patch.object(TargetRows, "read", counted), every_table_is_large():
+    with counted_reads() as numbers:
         yield numbers
 
 

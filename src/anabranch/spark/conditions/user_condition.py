@@ -164,9 +164,8 @@ def empty_frame(spark: SparkSession, schema: StructType, alias: RowNames) -> Dat
     visible = _nullable(visible_schema(schema))
     if isinstance(alias, BoundAttributes) and alias.metadata:
         visible = visible.add("_metadata", StructType.fromJson(json.loads(alias.metadata.dataType().json())))
-    rows: Any = spark.sparkContext._jsc.emptyRDD().rdd()
-    session: Any = spark._jsparkSession
-    return named(DataFrame(session.applySchemaToPythonRDD(rows, visible.json()), spark), alias)
+    jvm: Any = spark._jvm
+    return named(DataFrame(jvm.anabranch.ConditionJson.empty(spark._jsparkSession, visible.json()), spark), alias)
 
 
 def _nullable(schema: StructType) -> StructType:

@@ -241,11 +241,15 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
         if layout.with_positions:
             columns += [row_index(frame).alias(ROW_INDEX_COLUMN), frame[FILE_ID_COLUMN]]
         return frame.select(*columns, *([frame.metadataColumn("_metadata")] if request.with_metadata else []))
-    # This needs no call for each column: our own are after the table's.
-    if layout.with_positions:
-        frame = frame.withColumnRenamed(SPARK_ROW_INDEX, ROW_INDEX_COLUMN)
-    ours = [] if layout.with_positions else [SPARK_ROW_INDEX, FILE_ID_COLUMN]
-    return frame.drop(*ours, HIDDEN_ROWS_COLUMN, *HIDDEN_TABLE_COLUMNS) if layout.has_vectors else frame
+    if not layout.with_positions and not layout.has_vectors:
+        return frame
+    # Our own columns are after the table's.
+    dropped = [HIDDEN_ROWS_COLUMN, *HIDDEN_TABLE_COLUMNS]
+    if not layout.with_positions:
+        dropped += [SPARK_ROW_INDEX, FILE_ID_COLUMN]
+    jvm: Any = frame.sparkSession._jvm
+    rows = jvm.anabranch.FileScans.finished(frame._jdf, "\0".join(dropped), SPARK_ROW_INDEX, ROW_INDEX_COLUMN)
+    return DataFrame(rows, frame.sparkSession)
 
 
 def _file_system_options(request: ScanRequest) -> dict[str, str]:

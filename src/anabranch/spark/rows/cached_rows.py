@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -45,6 +45,15 @@ def size_of(frame: DataFrame) -> Size:
 def in_few_tasks(frame: DataFrame, size: Size) -> DataFrame:
     """The frame, which is of that size; in one partition if it is small, so that Spark aggregates without a shuffle."""
     return frame if size is Size.LARGE else frame.coalesce(1)
+
+
+def aggregated(frame: DataFrame, size: Size, *, keys: Sequence[str], aggregates: Sequence[str]) -> DataFrame:
+    """The aggregates, SQL expressions as are the keys, of each group of the frame, which is of that size."""
+    jvm: Any = frame.sparkSession._jvm
+    texts = ("\0".join(keys), "\0".join(aggregates))
+    return DataFrame(
+        jvm.anabranch.SmallPlans.aggregated(frame._jdf, size is not Size.LARGE, *texts), frame.sparkSession
+    )
 
 
 def kept_if_small(frame: DataFrame) -> DataFrame | None:

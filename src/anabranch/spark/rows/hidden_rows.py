@@ -16,13 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.deletion_vectors.positions import bitmap_of
+from anabranch.deletion_vectors.bitmap_format import bitmap_of
 from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_vector_size, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
+from anabranch.spark.rows.cached_rows import Size, aggregated, size_of
 from anabranch.transactions.rows.row_ids import row_count
 
 CHUNK_BITS = 12
@@ -144,16 +143,9 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedR
         return _marks_of_rows(frame.select(FILE_ID_COLUMN, ROW_INDEX_COLUMN, *group_by).collect())
     # The aggregates count positions from one.
     position = f"{ROW_INDEX_COLUMN} + 1"
-    marked = (
-        in_few_tasks(frame, size)
-        .groupBy(FILE_ID_COLUMN, *group_by, F.expr(f"bitmap_bucket_number({position}) AS {_BUCKET}"))
-        .agg(
-            F.expr(f"bitmap_construct_agg(bitmap_bit_position({position})) AS {_BITS}"),
-            F.expr(f"count(1) AS {_COUNT}"),
-        )
-        .toArrow()
-    )
-    return _gathered(marked, group_by)
+    keys = (FILE_ID_COLUMN, *group_by, f"bitmap_bucket_number({position}) AS {_BUCKET}")
+    aggregates = (f"bitmap_construct_agg(bitmap_bit_position({position})) AS {_BITS}", f"count(1) AS {_COUNT}")
+    return _gathered(aggregated(frame, size, keys=keys, aggregates=aggregates).toArrow(), group_by)
 
 
 def _marks_of_rows(rows: Iterable[tuple[Any, ...]]) -> list[MarkedRows]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.positions import bitmap_of
+from anabranch.deletion_vectors.bitmap_format import bitmap_of
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.transactions.conflicts.conflict_context import ConflictContext
 from anabranch.transactions.conflicts.rebase_report import Reconciliation

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.positions import Positions, bitmap_of, sorted_positions
+from anabranch.deletion_vectors.bitmap_format import Positions, bitmap_of, sorted_positions
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.read_set import RowsOfFile

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.positions import Positions, bitmap_of, sorted_positions
+from anabranch.deletion_vectors.bitmap_format import Positions, bitmap_of, sorted_positions
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.transactions.rows.row_ids import row_count
 

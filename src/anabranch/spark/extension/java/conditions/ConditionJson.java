@@ -7,12 +7,15 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
 
 /** Resolved conditions as text for Python. */
 public final class ConditionJson {
@@ -22,6 +25,12 @@ public final class ConditionJson {
   private static final Set ROW_BY_ROW = new HashSet(Arrays.asList(new Object[] {"Project", "Filter", "ArrowEvalPython", "BatchEvalPython"}));
 
   private ConditionJson() {}
+
+  /** No rows with these columns, which the optimizer does not know to be none. */
+  public static org.apache.spark.sql.classic.Dataset empty(org.apache.spark.sql.classic.SparkSession session, String schema) {
+    org.apache.spark.rdd.RDD none = session.sparkContext().emptyRDD(scala.reflect.ClassTag$.MODULE$.apply(InternalRow.class));
+    return session.internalCreateDataFrame(none, (StructType) DataType.fromJson(schema), false);
+  }
 
   /** The resolved condition of a filtered frame. */
   public static Expression of(org.apache.spark.sql.classic.Dataset filtered) {

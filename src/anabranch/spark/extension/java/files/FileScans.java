@@ -1,10 +1,22 @@
 package anabranch;
 
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
 import java.util.function.BiFunction;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
 
 /** The rows of data files as a DataFrame, made by one call from Python. */
 public final class FileScans {
@@ -52,5 +64,28 @@ public final class FileScans {
     HadoopFsRelation relation = new HadoopFsRelation(index.readBy(reader), partitionSchema, dataSchema, scala.Option.empty(),
         format, PlanFunctions.scalaMap(optionMap), settings);
     return session.baseRelationToDataFrame(relation);
+  }
+
+  /**
+   * The rows without some columns, and with another name for one.
+   *
+   * @param dropped names, separated by NUL; the rows need not have them, nor the column that is renamed
+   */
+  public static Object finished(org.apache.spark.sql.classic.Dataset rows, String dropped, String renamed, String name) {
+    Set left = new HashSet(Arrays.asList((Object[]) dropped.split("\0", -1)));
+    LogicalPlan plan = rows.queryExecution().analyzed();
+    List columns = new ArrayList();
+    for (int i = 0; i < plan.output().size(); i++) {
+      Attribute column = (Attribute) plan.output().apply(i);
+      if (left.contains(column.name())) continue;
+      columns.add(column.name().equals(renamed) ? aliased(column, name) : column);
+    }
+    Seq kept = scala.jdk.javaapi.CollectionConverters.asScala(columns).toList();
+    org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) rows.sparkSession();
+    return org.apache.spark.sql.classic.Dataset.ofRows(session, new Project(kept, plan));
+  }
+
+  private static Alias aliased(Attribute column, String name) {
+    return new Alias(column, name, NamedExpression$.MODULE$.newExprId(), (Seq) Nil$.MODULE$, scala.Option.empty(), (Seq) Nil$.MODULE$);
   }
 }

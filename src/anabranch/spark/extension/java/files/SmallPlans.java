@@ -4,6 +4,8 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
@@ -16,6 +18,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution$;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
+import org.apache.spark.sql.functions;
 import scala.collection.immutable.Seq;
 
 /**
@@ -71,6 +74,25 @@ public final class SmallPlans implements scala.Function0 {
     HintInfo hint = new HintInfo(scala.Option.apply(NO_BROADCAST_HASH$.MODULE$));
     org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
     return org.apache.spark.sql.classic.Dataset.ofRows(session, new ResolvedHint(frame.logicalPlan(), hint));
+  }
+
+  /**
+   * The aggregates of each group of the rows. Both lists are SQL expressions, separated by NUL, and each has one at least.
+   *
+   * @param inOneTask whether one task reads all rows, so that none has to be moved
+   */
+  public static Object aggregated(org.apache.spark.sql.classic.Dataset rows, boolean inOneTask, String keys, String aggregates) {
+    Dataset read = inOneTask ? rows.coalesce(1) : rows;
+    Column[] results = expressions(aggregates);
+    Column[] others = (Column[]) Arrays.copyOfRange(results, 1, results.length);
+    return read.groupBy(expressions(keys)).agg(results[0], others);
+  }
+
+  private static Column[] expressions(String texts) {
+    String[] parts = texts.split("\0", -1);
+    Column[] columns = new Column[parts.length];
+    for (int i = 0; i < parts.length; i++) columns[i] = functions.expr(parts[i]);
+    return columns;
   }
 
   private static List computed(QueryExecution execution) {
