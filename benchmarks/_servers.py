@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import pyspark
 
 from benchmarks._comparison import DELTA, JARS
 
+ROWS = 100_000
+FILES = 8
 MEMORY = "2g"
 READY_SECONDS = 180
 SETTINGS = {
@@ -55,6 +58,13 @@ def jars() -> str | None:
     return ",".join(str(Path(name).absolute()) for name in names) or None
 
 
+def print_heading(*, rounds: int, seconds: float) -> None:
+    """Say on what is measured, and how often: a table of `ROWS` rows in `FILES` files."""
+    versions = f"Python {platform.python_version()}, PySpark {pyspark.__version__}"
+    print(f"{platform.machine()}, {os.cpu_count()} cores, {versions}; servers with {MEMORY}, local[2]")
+    print(f"{ROWS:,} rows in {FILES} files; {rounds} rounds of {seconds:g} s for each number\n")
+
+
 @contextlib.contextmanager
 def anabranch_server(scratch: Path) -> Iterator[Started]:
     """`anabranch serve` for both kinds of clients."""
@@ -68,7 +78,7 @@ def anabranch_server(scratch: Path) -> Iterator[Started]:
 
 
 @contextlib.contextmanager
-def jar_server(scratch: Path, jars: str) -> Iterator[Started]:
+def jar_server(scratch: Path, paths: str) -> Iterator[Started]:
     """PySpark's Connect server with these jars, which are separated by commas."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -80,7 +90,7 @@ def jar_server(scratch: Path, jars: str) -> Iterator[Started]:
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.sql.warehouse.dir": str(scratch / "theirs"),
         # Not --jars: the threads of Spark Connect would not find them.
-        "spark.driver.extraClassPath": jars.replace(",", os.pathsep),
+        "spark.driver.extraClassPath": paths.replace(",", os.pathsep),
     }
     command = [
         str(home / "bin" / "spark-submit"),
@@ -89,7 +99,7 @@ def jar_server(scratch: Path, jars: str) -> Iterator[Started]:
         "--master",
         "local[2]",
         "--jars",
-        jars,
+        paths,
         *_conf(settings),
         "spark-internal",
     ]

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -23,13 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyspark
-
 from benchmarks._comparison import JARS, ROOT
-from benchmarks._servers import MEMORY, Started, anabranch_server, jar_server, jars
+from benchmarks._servers import FILES, ROWS, Started, anabranch_server, jar_server, jars, print_heading
 
-ROWS = 100_000
-FILES = 8
 Ask = Callable[[str], Any]
 Measured = dict[str, Any]
 
@@ -51,9 +45,7 @@ def main() -> None:
 
 def measure(scratch: Path, arguments: argparse.Namespace) -> None:
     """Start the servers, ask them in turn, and print the figures."""
-    versions = f"Python {platform.python_version()}, PySpark {pyspark.__version__}"
-    print(f"{platform.machine()}, {os.cpu_count()} cores, {versions}; servers with {MEMORY}, local[2]")
-    print(f"{ROWS:,} rows in {FILES} files; {arguments.rounds} rounds of {arguments.seconds:g} s for each number\n")
+    print_heading(rounds=arguments.rounds, seconds=arguments.seconds)
     with contextlib.ExitStack() as running:
         ours = running.enter_context(anabranch_server(scratch))
         ways = {"anabranch": (ours, "connect", ours.connect), "anabranch, JDBC": (ours, "jdbc", ours.jdbc)}

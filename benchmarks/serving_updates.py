@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
-import platform
 import statistics
 import tempfile
 import threading
@@ -22,17 +20,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
 from benchmarks._comparison import JARS
-from benchmarks._servers import MEMORY, Started, anabranch_server, jar_server, jars
+from benchmarks._servers import FILES, ROWS, Started, anabranch_server, jar_server, jars, print_heading
 
-ROWS = 100_000
-FILES = 8
 WARM_UP_SECONDS = 10
-ROUND = dict[str, Any]
+Round = dict[str, Any]
 
 
 def main() -> None:
@@ -42,9 +37,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="*", default=[1, 16, 64])
     parser.add_argument("--engines", nargs="*", default=["anabranch", "jar"], choices=["anabranch", "jar"])
     arguments = parser.parse_args()
-    versions = f"Python {platform.python_version()}, PySpark {pyspark.__version__}"
-    print(f"{platform.machine()}, {os.cpu_count()} cores, {versions}; servers with {MEMORY}, local[2]")
-    print(f"{ROWS:,} rows in {FILES} files; {arguments.rounds} rounds of {arguments.seconds:g} s for each number\n")
+    print_heading(rounds=arguments.rounds, seconds=arguments.seconds)
     print("| clients | server | updates/s (range) | run again, times | p50 ms | p99 ms | slowest ms | compactions |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="anabranch-benchmark-", ignore_cleanup_errors=True) as scratch:
@@ -77,7 +70,7 @@ def measure(name: str, server: Started, scratch: Path, arguments: argparse.Names
         )
 
 
-def updates(server: Started, table: str, clients: int, seconds: float) -> ROUND:
+def updates(server: Started, table: str, clients: int, seconds: float) -> Round:
     """What so many clients did to a new table in that time; the last statement of each ends later."""
     first = _session(server)
     frame = first.range(0, ROWS, 1, FILES).selectExpr("id", "0 AS n", "concat('row ', id) AS word")
