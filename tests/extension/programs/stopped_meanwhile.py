@@ -1,4 +1,4 @@
-"""Spark is stopped while a statement keeps rows, which the statement then releases: `stopped_meanwhile.py FOLDER`."""
+"""A program that stops Spark while rows are kept, which are then released: `stopped_meanwhile.py FOLDER`."""
 
 from __future__ import annotations
 

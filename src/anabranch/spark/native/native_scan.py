@@ -243,7 +243,6 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
         return frame.select(*columns, *([frame.metadataColumn("_metadata")] if request.with_metadata else []))
     if not layout.with_positions and not layout.has_vectors:
         return frame
-    # Our own columns are after the table's.
     dropped = [HIDDEN_ROWS_COLUMN, *HIDDEN_TABLE_COLUMNS]
     if not layout.with_positions:
         dropped += [SPARK_ROW_INDEX, FILE_ID_COLUMN]

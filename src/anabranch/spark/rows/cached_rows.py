@@ -48,7 +48,10 @@ def in_few_tasks(frame: DataFrame, size: Size) -> DataFrame:
 
 
 def aggregated(frame: DataFrame, size: Size, *, keys: Sequence[str], aggregates: Sequence[str]) -> DataFrame:
-    """The aggregates, SQL expressions as are the keys, of each group of the frame, which is of that size."""
+    """One row for each group of the frame, which is of that size: the keys, and then the aggregates.
+
+    Both are SQL expressions, and there is one of each at least.
+    """
     jvm: Any = frame.sparkSession._jvm
     texts = ("\0".join(keys), "\0".join(aggregates))
     return DataFrame(

@@ -17,7 +17,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** Resolved conditions as text for Python. */
+/** Resolved conditions as text for Python, and the rows that they are resolved for. */
 public final class ConditionJson {
   private static final String[] CLOCKS = {
       "CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLike", "LocalTimestamp", "Now"};
