@@ -34,6 +34,7 @@ from pyroaring import BitMap64
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.clock import SystemClock
+from anabranch.deletion_vectors.bitmap_format import bitmap_of
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal
@@ -106,7 +107,7 @@ class Table:
         return np.fromfile(Path(self.store.root, path), dtype=np.int64)
 
     def positions_of(self, row: int, add: AddFile, visible: BitMap64 | None = None) -> BitMap64:
-        positions = BitMap64(np.flatnonzero(self._ids(add.path) == row).astype(np.uint64))
+        positions = bitmap_of(np.flatnonzero(self._ids(add.path) == row).astype(np.uint64))
         return positions if visible is None else positions & visible
 
     def update(self, row: int) -> int:
