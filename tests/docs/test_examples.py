@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from pathlib import Path
 
@@ -30,9 +31,11 @@ def test_examples_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What a page says works, works in the order in which it says it, and prints what the page shows."""
     monkeypatch.chdir(tmp_path)
+    caplog.set_level(logging.NOTSET, "anabranch.commit")  # an example sets it, and later tests have it as it was
     names: dict[str, object] = {"spark": delta}
     for example in EXAMPLE.finditer(page.read_text()):
         line = page.read_text()[: example.start()].count("\n") + 2
