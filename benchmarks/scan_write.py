@@ -158,7 +158,7 @@ def plans(engine: NativeEngine, *, count: int, rounds: int) -> list[Timing]:
         return ScanRequest(
             table_root="/nowhere", version=0, schema=schema, partition_columns=("part",),
             column_mapping=ColumnMappingMode.NONE, files=files,
-            load_vector=lambda _: BitMap64(), prune=lambda _: nothing,
+            load_vectors=lambda many, **_: [BitMap64() for _ in many], prune=lambda _: nothing,
         )  # fmt: skip
 
     found = []
@@ -195,10 +195,9 @@ def scan(
     schema: StructType,
     vectors: dict[str, BitMap64],
 ) -> DataFrame:
-    everything = np.ones(len(adds), dtype=np.bool_)
     request = ScanRequest(
         table_root=str(root), version=0, schema=schema, partition_columns=(), column_mapping=ColumnMappingMode.NONE,
-        files=table_of_adds(adds), load_vector=lambda d: vectors[d.path_or_inline_dv], prune=lambda _: everything,
+        files=table_of_adds(adds), load_vectors=lambda many, **_: [vectors[one.path_or_inline_dv] for one in many],
     )  # fmt: skip
     return engine.scan(request)
 

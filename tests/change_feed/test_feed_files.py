@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from anabranch.change_feed.feed_files import FeedFiles, VectorDifference, feed_files
-from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.change_feed.feed_files import FeedFiles, VectorDifference, differing_rows, feed_files
+from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.dml import ChangesIncompleteError
 from anabranch.errors.log import DeletionVectorRowIndexError, DeletionVectorSizeError
 from anabranch.log.commit_files import Commit
@@ -70,14 +70,14 @@ def test_vectors_that_differ_are_bounded_by_the_rows_of_their_file() -> None:
     before = remove("a", hidden=BitMap64([1]))
     after = msgspec.structs.replace(add("a", hidden=BitMap64([1, 9])), stats=stats)
     difference = went(before, after)
-    loading = functools.partial(load_vector, MemoryStore())
+    loading = functools.partial(load_vectors, MemoryStore())
     with pytest.raises(DeletionVectorRowIndexError, match="row 9 of a file with 8 rows"):
-        difference.rows(loading)
+        differing_rows([difference], loading)
     assert after.deletion_vector is not None
     claimed = msgspec.structs.replace(after.deletion_vector, size_in_bytes=512 << 20)
     difference = went(before, msgspec.structs.replace(after, deletion_vector=claimed))
     with pytest.raises(DeletionVectorSizeError, match="too many for a file with 8 rows"):
-        difference.rows(loading)
+        differing_rows([difference], loading)
 
 
 def test_a_merge_that_rewrote_files_and_changed_no_row() -> None:

@@ -17,6 +17,7 @@ from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.errors.tables import NotADeltaTableError
+from anabranch.storage.local.local_store import LocalStore
 
 pytestmark = pytest.mark.spark
 
@@ -191,3 +192,25 @@ def test_rows_hidden_in_a_table_of_many_columns(delta: SparkSession, name: str) 
         assert delta.table(name).count() == 89
     finally:
         delta.conf.unset("spark.sql.codegen.maxFields")
+
+
+def test_vectors_in_one_file_are_read_together(delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement stores its vectors in one file. On an object store a request for each would take the longest."""
+    delta.conf.set("spark.databricks.delta.properties.defaults.enableChangeDataFeed", "true")
+    delta.range(0, 8000, 1, 4).write.format("delta").save(path)
+    delta.conf.unset("spark.databricks.delta.properties.defaults.enableChangeDataFeed")
+    for rest in (0, 1):
+        assert delta.sql(f"DELETE FROM delta.`{path}` WHERE id % 3 = {rest}").first() == (2667,)
+    vector_files, read_range = [], LocalStore.read_range
+
+    def recorded(store: LocalStore, file: str, offset: int, length: int) -> bytes:
+        vector_files.append(file)
+        return read_range(store, file, offset, length)
+
+    monkeypatch.setattr(LocalStore, "read_range", recorded)
+    assert delta.read.format("delta").load(path).where("id % 2 = 0").count() == 1333
+    assert len(vector_files) == 1
+    vector_files.clear()
+    changes = delta.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path)
+    assert changes.where("id % 2 = 0").count() == 2667
+    assert len(vector_files) == len(set(vector_files)) == 2, "the vectors of two statements"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -10,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
@@ -95,8 +95,7 @@ class EngineTable:
                 partition_columns=self.partition_columns,
                 column_mapping=self.mode,
                 files=files,
-                load_vector=lambda descriptor: load_vector(store, descriptor),
-                prune=lambda _: np.ones(len(files), dtype=np.bool_),
+                load_vectors=functools.partial(load_vectors, store),
                 with_positions=with_positions,
             )
         )

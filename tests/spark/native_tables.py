@@ -70,9 +70,10 @@ class Files:
             self.predicates.append(predicate)
             return np.ones(len(adds), dtype=np.bool_) if self.mask is None else self.mask(predicate)
 
-        def load(descriptor: DeletionVectorDescriptor) -> BitMap64:
-            self.loaded.append(descriptor.path_or_inline_dv)
-            return self.vectors[descriptor.path_or_inline_dv]
+        def load(descriptors: Sequence[DeletionVectorDescriptor], **_: object) -> list[BitMap64]:
+            names = [descriptor.path_or_inline_dv for descriptor in descriptors]
+            self.loaded += names
+            return [self.vectors[name] for name in names]
 
         request = ScanRequest(
             table_root=str(self.root),
@@ -81,7 +82,7 @@ class Files:
             partition_columns=self.partition_columns,
             column_mapping=self.mode,
             files=table_of_adds(adds),
-            load_vector=load,
+            load_vectors=load,
             prune=prune,
         )
         return dataclasses.replace(request, **changes)

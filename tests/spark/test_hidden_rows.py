@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 
 import msgspec
@@ -11,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.errors.log import DeletionVectorRowIndexError, DeletionVectorSizeError
 from anabranch.log.file_columns import table_of_adds
-from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
+from anabranch.protocol.actions import AddFile
 from anabranch.spark.rows.hidden_rows import CHUNK_ROWS, chunk_table, encode, load_hidden
 from anabranch.storage.memory_store import MemoryStore
 
@@ -77,35 +78,17 @@ def files_hiding(*positions: int, rows: int | None) -> pa.Table:
     )
 
 
-def test_an_error_of_one_vector_is_raised() -> None:
-    def load(descriptor: object) -> BitMap64:
-        raise OSError("no such file")
-
-    with pytest.raises(OSError, match="no such file"):
-        load_hidden(files_hiding(1, rows=2), load, None, table="/t")
-
-
 def test_a_vector_that_hides_a_row_beyond_its_file_is_an_error() -> None:
     """It is another file's, or damaged; to pass it over would show rows that are gone."""
-
-    def load(descriptor: DeletionVectorDescriptor) -> BitMap64:
-        return load_vector(MemoryStore(), descriptor)
-
-    assert load_hidden(files_hiding(9, rows=10), load, None, table="/t") == [BitMap64([9])] * 2
-    assert load_hidden(files_hiding(50, rows=None), load, None, table="/t") == [BitMap64([50])] * 2
-    with pytest.raises(DeletionVectorRowIndexError, match="it hides row 50 of a file with 10 rows") as raised:
-        load_hidden(files_hiding(50, rows=10), load, None, table="/t")
-    assert raised.value.table == "/t"
-    with pytest.raises(DeletionVectorRowIndexError):
-        load_hidden(files_hiding(10, rows=10), load, lambda many: [load(one) for one in many], table="/t")
+    load = functools.partial(load_vectors, MemoryStore())
+    assert load_hidden(files_hiding(9, rows=10), load) == [BitMap64([9])] * 2
+    assert load_hidden(files_hiding(50, rows=None), load) == [BitMap64([50])] * 2
+    with pytest.raises(DeletionVectorRowIndexError, match="it hides row 50 of a file with 10 rows"):
+        load_hidden(files_hiding(50, rows=10), load)
 
 
 def test_a_vector_that_claims_more_than_its_file_needs_is_not_read() -> None:
-    """Covers attack A9: a scan that loads one by one, and one that loads all at once."""
-
-    def load(descriptor: DeletionVectorDescriptor) -> BitMap64:
-        raise AssertionError("read before its size was looked at")
-
+    """Covers attack A9."""
     claimed = msgspec.structs.replace(inline_descriptor(BitMap64([1])), size_in_bytes=512 << 20)
     file = AddFile(
         path="f",
@@ -116,7 +99,5 @@ def test_a_vector_that_claims_more_than_its_file_needs_is_not_read() -> None:
         stats='{"numRecords": 1000}',
         deletion_vector=claimed,
     )
-    for load_vectors in (None, lambda many: [load(one) for one in many]):
-        with pytest.raises(DeletionVectorSizeError, match="too many for a file with 1000 rows") as raised:
-            load_hidden(table_of_adds([file]), load, load_vectors, table="/t")
-        assert raised.value.table == "/t"
+    with pytest.raises(DeletionVectorSizeError, match="too many for a file with 1000 rows"):
+        load_hidden(table_of_adds([file]), functools.partial(load_vectors, MemoryStore()))

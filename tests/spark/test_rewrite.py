@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import ArrayType, IntegerType, LongType, NullType, StringType, StructType
 
-from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.maintenance import RowOrderError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.data_paths import decode_path
@@ -48,7 +49,6 @@ def several_files(table: EngineTable, *, extra: str = "") -> None:
 
 def rewrite(table: EngineTable, *, row_counts: Sequence[int] | None, **facts: Any) -> RewrittenFile:
     store = LocalStore(table.root)
-    everything = np.ones(len(table.adds), dtype=np.bool_)
     scan = ScanRequest(
         table_root=table.root,
         version=table.version,
@@ -56,8 +56,7 @@ def rewrite(table: EngineTable, *, row_counts: Sequence[int] | None, **facts: An
         partition_columns=table.partition_columns,
         column_mapping=table.mode,
         files=table_of_adds(table.adds),
-        load_vector=lambda descriptor: load_vector(store, descriptor),
-        prune=lambda _: everything,
+        load_vectors=functools.partial(load_vectors, store),
     )
     mapping = {"delta.columnMapping.mode": table.mode.value} if table.mode.maps else {}
     properties = TableProperties({**mapping, **table.configuration})

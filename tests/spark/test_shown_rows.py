@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType
 
-from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
@@ -46,8 +46,7 @@ def shown_rows(table: EngineTable, add: AddFile) -> DataFrame:
             partition_columns=("look",),
             column_mapping=table.mode,
             files=files,
-            load_vector=lambda descriptor: load_vector(store, descriptor),
-            prune=lambda _: np.ones(len(files), dtype=np.bool_),
+            load_vectors=functools.partial(load_vectors, store),
             vectors_show=True,
         )
     )

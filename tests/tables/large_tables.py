@@ -28,9 +28,9 @@ def counted_reads() -> Iterator[list[int]]:
     numbers: list[int] = []
     read = TargetRows.read
 
-    def counted(target: TargetRows, files: FileMask) -> ReadFiles:
+    def counted(target: TargetRows, files: FileMask, *, pruned: bool = True) -> ReadFiles:
         numbers.append(int(files.sum()))
-        return read(target, files)
+        return read(target, files, pruned=pruned)
 
     with mock.patch.object(TargetRows, "read", counted), every_table_is_large():
         yield numbers

@@ -6,15 +6,15 @@ Files are represented by `add` actions whose partition values are the table's an
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Protocol
 
 import msgspec
 from pyroaring import BitMap64
 from pyspark.sql.types import TimestampType
 
 from anabranch.change_feed.feed_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, DELETE, INSERT
+from anabranch.deletion_vectors.vector_reading import LoadVectors
 from anabranch.errors.dml import ChangesIncompleteError
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile
@@ -26,12 +26,6 @@ DIFFERENCE = "difference"
 _NO_MERGE_CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
-class LoadVector(Protocol):
-    """The positions that a vector hides; `num_rows` of its data file bounds them."""
-
-    def __call__(self, descriptor: DeletionVectorDescriptor, *, num_rows: int | None = None) -> BitMap64: ...
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VectorDifference:
     """The rows that `hidden` hides and `shown` does not; no vector hides nothing."""
@@ -41,17 +35,25 @@ class VectorDifference:
     num_rows: int | None
     """The number of rows of the data file, where the log has it; it bounds both."""
 
-    def rows(self, load_vector: LoadVector) -> BitMap64:
-        """The positions of the rows. Raises the errors of `load_vector`."""
-        hidden = load_vector(self.hidden, num_rows=self.num_rows)
-        return hidden if self.shown is None else hidden - load_vector(self.shown, num_rows=self.num_rows)
-
     def descriptor(self) -> DeletionVectorDescriptor:
-        """The descriptor by which a scan requests the rows. It is equal for differences of the same vectors."""
-        name = f"{self.hidden.unique_id} {self.shown.unique_id if self.shown else ''}"
+        """The descriptor by which a scan requests the rows. It is equal for equal differences."""
+        name = f"{self.hidden.unique_id} {self.shown.unique_id if self.shown else ''} {self.num_rows}"
         return DeletionVectorDescriptor(
             storage_type=DIFFERENCE, path_or_inline_dv=name, size_in_bytes=0, cardinality=self.hidden.cardinality
         )
+
+
+def differing_rows(differences: Sequence[VectorDifference], load_vectors: LoadVectors) -> list[BitMap64]:
+    """The positions of the rows of each difference. Raises the errors of `load_vectors`."""
+    hidden = [(difference.hidden, difference.num_rows) for difference in differences]
+    shown = [(difference.shown, difference.num_rows) for difference in differences if difference.shown is not None]
+    descriptors, num_rows = zip(*hidden, *shown, strict=True)
+    loaded = load_vectors(descriptors, num_rows=num_rows)
+    rest = iter(loaded[len(hidden) :])
+    return [
+        rows if difference.shown is None else rows - next(rest)
+        for difference, rows in zip(differences, loaded, strict=False)
+    ]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

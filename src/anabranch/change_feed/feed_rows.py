@@ -11,9 +11,10 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
 from anabranch.change_feed.feed_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
-from anabranch.change_feed.feed_files import FeedFiles, LoadVector
+from anabranch.change_feed.feed_files import FeedFiles, differing_rows
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.data_skipping.skipping_columns import SkippingColumns
+from anabranch.deletion_vectors.vector_reading import LoadVectors
 from anabranch.log.file_columns import FileMask, table_of_adds
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
@@ -33,7 +34,7 @@ class FeedSource:
     """The path of the table in Spark's file system."""
     table: str
     """The name of the table in messages."""
-    load_vector: LoadVector
+    load_vectors: LoadVectors
     allowed_prefixes: tuple[str, ...] = ()
     """Folders outside of the table in which its data files may lie."""
     options: Sequence[tuple[str, str]] = ()
@@ -73,7 +74,7 @@ def _request(
         partition_columns=partition_columns,
         column_mapping=mode,
         files=table,
-        load_vector=source.load_vector if differences is None else _differing(source.load_vector, differences),
+        load_vectors=source.load_vectors if differences is None else _differing(source.load_vectors, differences),
         prune=_pruning(
             table,
             SkippingColumns(
@@ -93,10 +94,11 @@ def _pruning(table: pa.Table, columns: SkippingColumns) -> Callable[[Predicate],
     return lambda predicate: can_be_true(predicate, columns)
 
 
-def _differing(load_vector: LoadVector, files: FeedFiles) -> Callable[[DeletionVectorDescriptor], BitMap64]:
-    """Loads the rows that one vector hides and another does not."""
+def _differing(load_vectors: LoadVectors, files: FeedFiles) -> LoadVectors:
+    """Loads the rows that one vector hides and another does not. Each difference has the bound of its file."""
 
-    def load(descriptor: DeletionVectorDescriptor) -> BitMap64:
-        return files.differences[descriptor.path_or_inline_dv].rows(load_vector)
+    def load(descriptors: Sequence[DeletionVectorDescriptor], **_: object) -> list[BitMap64]:
+        differences = [files.differences[descriptor.path_or_inline_dv] for descriptor in descriptors]
+        return differing_rows(differences, load_vectors)
 
     return load

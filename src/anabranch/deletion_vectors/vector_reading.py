@@ -12,6 +12,7 @@ import dataclasses
 import struct
 import zlib
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,14 @@ _LENGTH_BYTES = 4
 _CHECKSUM_BYTES = 4
 
 
+class LoadVectors(Protocol):
+    """`load_vectors` of one table: the hidden rows of several vectors, each bounded by the rows of its data file."""
+
+    def __call__(
+        self, descriptors: Sequence[DeletionVectorDescriptor], *, num_rows: Sequence[int | None]
+    ) -> Sequence[BitMap64]: ...
+
+
 def load_vector(
     store: LogStore, descriptor: DeletionVectorDescriptor, *, num_rows: int | None = None, table_root: str | None = None
 ) -> BitMap64:
@@ -84,7 +93,7 @@ def load_vectors(
         reason = descriptor_fault(descriptor)
         if reason is not None:
             raise DeletionVectorDescriptorError(table=table, vector=short_id(descriptor), reason=reason)
-        check_vector_size(descriptor, num_rows=bounds[index], table=table)
+        _check_size(descriptor, bounds[index], table)
         if descriptor.storage_type == INLINE:
             stored[index] = _inline_bytes(descriptor, table)
         else:
@@ -99,7 +108,7 @@ def load_vectors(
     ]
 
 
-def check_vector_size(descriptor: DeletionVectorDescriptor, *, num_rows: int | None, table: str) -> None:
+def _check_size(descriptor: DeletionVectorDescriptor, num_rows: int | None, table: str) -> None:
     """Raises `DeletionVectorSizeError` if a descriptor claims more bytes than a vector of `num_rows` rows can have."""
     if num_rows is not None and descriptor.size_in_bytes > _size_max(num_rows):
         reason = f"the log says it has {descriptor.size_in_bytes} bytes, too many for a file with {num_rows} rows"
@@ -195,20 +204,11 @@ def _checked_vector(data: bytes, descriptor: DeletionVectorDescriptor, num_rows:
     if len(vector) != descriptor.cardinality:
         reason = f"the log says it hides {descriptor.cardinality} rows and it hides {len(vector)}"
         raise DeletionVectorCardinalityError(table=table, vector=short_id(descriptor), reason=reason)
-    check_hidden_rows(vector, descriptor, num_rows=num_rows, table=table)
-    return vector
-
-
-def check_hidden_rows(
-    vector: BitMap64, descriptor: DeletionVectorDescriptor, *, num_rows: int | None, table: str
-) -> None:
-    """Raises `DeletionVectorRowIndexError` where the vector hides a row that its file does not have.
-
-    Such a vector is damaged, or that of another file: rows that should be hidden would be visible.
-    """
     if num_rows is not None and len(vector) and vector.max() >= num_rows:
+        # It is damaged, or that of another file: rows that should be hidden would be visible.
         reason = f"it hides row {vector.max()} of a file with {num_rows} rows"
         raise DeletionVectorRowIndexError(table=table, vector=short_id(descriptor), reason=reason)
+    return vector
 
 
 # Hidden rows as 64-bit words, in which Spark tests them: `words[i >> 6] >> (i & 63) & 1`.

@@ -109,6 +109,11 @@ class AddFile(Action, frozen=True, kw_only=True):
         return self.path, self.deletion_vector.unique_id if self.deletion_vector else None
 
     @property
+    def num_hidden_rows(self) -> int:
+        """How many rows its deletion vector hides."""
+        return self.deletion_vector.cardinality if self.deletion_vector else 0
+
+    @property
     def insertion_time(self) -> int:
         """When the newest of the rows was inserted, in microseconds: by the tag, else when the file was written."""
         tagged = (self.tags or {}).get(INSERTION_TIME) or ""
@@ -141,6 +146,11 @@ class RemoveFile(Action, frozen=True, kw_only=True):
     def key(self) -> tuple[str, str | None]:
         """The identity of a logical file: path and vector id."""
         return self.path, self.deletion_vector.unique_id if self.deletion_vector else None
+
+    @property
+    def num_hidden_rows(self) -> int:
+        """How many rows its deletion vector hides."""
+        return self.deletion_vector.cardinality if self.deletion_vector else 0
 
 
 class AddCDCFile(Action, frozen=True, kw_only=True):

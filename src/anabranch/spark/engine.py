@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
+from anabranch.deletion_vectors.vector_reading import LoadVectors
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
-from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
+from anabranch.protocol.actions import AddFile
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.computed_columns import RowTrackingColumns
@@ -47,19 +47,17 @@ class ScanRequest:
     files: pa.Table
     """Live files; see `LIVE_FILE_SCHEMA`. One file may be in it several times, with other partition values and other
     vectors. It lacks the column `stats` where `load_rows` is to be called."""
-    load_vector: Callable[[DeletionVectorDescriptor], BitMap64]
-    """Returns the positions of the hidden rows; called once for each file that has a vector and survives skipping."""
-    prune: Callable[[Predicate], FileMask]
-    """Returns which files can hold a row for which the predicate, in physical names, is true."""
+    load_vectors: LoadVectors
+    """Called for the vectors of the files that survive skipping."""
+    prune: Callable[[Predicate], FileMask] | None = None
+    """Returns which files can hold a row for which the predicate, in physical names, is true. None reads all files."""
     with_positions: bool = False
     """Add `ROW_INDEX_COLUMN` and `FILE_ID_COLUMN` after the columns of `schema`."""
     with_metadata: bool = False
     """Add Spark's `_metadata` of the file and the row after all other columns."""
     tracked: bool = False
-    """Whether `prune` must be called with the filters of every use of this scan. Otherwise Spark may run one scan, or
-    use cached rows, for all scans of the same files."""
-    load_vectors: Callable[[Sequence[DeletionVectorDescriptor]], Sequence[BitMap64]] | None = None
-    """As `load_vector`, for several vectors at once, in their order; it goes before `load_vector`."""
+    """Whether this scan must be run itself. Otherwise Spark may run one scan, or use cached rows, for all scans of the
+    same files."""
     vectors_show: bool = False
     """Whether every file has a vector that names the rows to read, instead of those that are hidden."""
     allowed_prefixes: tuple[str, ...] = ()

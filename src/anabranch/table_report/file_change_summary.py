@@ -43,7 +43,7 @@ class FileChangeSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         revised = adds.keys() & removes.keys()
         new = [add for path, add in adds.items() if path not in revised]
         gone = [remove for path, remove in removes.items() if path not in revised]
-        hidden = sum(_hidden(adds[path]) - _hidden(removes[path]) for path in revised)
+        hidden = sum(adds[path].num_hidden_rows - removes[path].num_hidden_rows for path in revised)
         return cls(
             added=len(new),
             added_rows=_sum([_live_rows(add) for add in new]),
@@ -81,10 +81,6 @@ class FileChangeSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel
             yield "no row changed: the files were only rearranged"
 
 
-def _hidden(file: AddFile | RemoveFile) -> int:
-    return file.deletion_vector.cardinality if file.deletion_vector else 0
-
-
 def _live_rows(file: AddFile | RemoveFile) -> int | None:
     if file.stats is None:
         return None
@@ -92,7 +88,7 @@ def _live_rows(file: AddFile | RemoveFile) -> int | None:
         rows = msgspec.json.decode(file.stats, type=_Statistics).num_records
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return None if rows is None else rows - _hidden(file)
+    return None if rows is None else rows - file.num_hidden_rows
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:

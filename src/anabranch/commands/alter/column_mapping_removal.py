@@ -126,8 +126,7 @@ def _written(table: TableRef, snapshot: Snapshot, chosen: FileMask, sources: fro
     request, tracking = scan_request(table, snapshot), tracking_of(table, snapshot)
     files = snapshot.files.rows(np.flatnonzero(chosen))
     begin_phase("rewrite files", files=len(files))
-    everything = np.ones(len(files), dtype=np.bool_)
-    scan = with_tracking(dataclasses.replace(request, files=files, prune=lambda _: everything), tracking)
+    scan = with_tracking(dataclasses.replace(request, files=files, prune=None), tracking)
     frame = with_stable_ids(table.session.engine.scan(scan), files, tracking)
     schema = without_void(strip_mapping(snapshot.schema))
     if tracking is not None:

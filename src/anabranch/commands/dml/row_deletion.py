@@ -18,7 +18,7 @@ from anabranch.schema.paths import quote
 from anabranch.spark.engine import WrittenFiles
 from anabranch.transactions.read_set import FileKey, RowsOfFile
 from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
-from anabranch.transactions.rows.row_ids import row_count
+from anabranch.transactions.rows.row_ids import visible_row_count_of
 
 REWRITTEN_FILE_BYTES = 128 << 20
 """Files with rows that are copied because other rows of their files change are about this large."""
@@ -95,7 +95,7 @@ def replace_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors
     statement would make two files of one.
     """
     chosen = [rows for rows in chosen if rows.positions is None or rows.positions]
-    counted = _whole_where_nothing_is_left(target, with_row_counts(chosen, target.table))
+    counted = _whole_where_nothing_is_left(with_row_counts(chosen, target.table))
     now_ms = target.table.session.clock.now_ms()
     return Replacement(changes=_hidden(target, counted, now_ms)) if by_vectors else _rewritten(target, counted, now_ms)
 
@@ -156,13 +156,12 @@ def _rewritten(target: TargetRows, counted: Sequence[RowsOfFile], now_ms: int) -
     return Replacement(changes=changes, staying=target.read_rows(kept).frame if kept else None)
 
 
-def _whole_where_nothing_is_left(target: TargetRows, chosen: Sequence[RowsOfFile]) -> list[RowsOfFile]:
-    hidden = target.vectors.hidden([rows.file for rows in chosen])
+def _whole_where_nothing_is_left(chosen: Sequence[RowsOfFile]) -> list[RowsOfFile]:
     return [
         RowsOfFile(file=rows.file, positions=None)
-        if rows.positions is not None and len(rows.positions) + len(vector) == row_count(rows.file.stats)
+        if rows.positions is not None and len(rows.positions) == visible_row_count_of(rows.file)
         else rows
-        for rows, vector in zip(chosen, hidden, strict=True)
+        for rows in chosen
     ]
 
 
@@ -172,8 +171,8 @@ def _num_rows(chosen: Sequence[RowsOfFile]) -> int | None:
         if rows.positions is not None:
             total += len(rows.positions)
             continue
-        count = row_count(rows.file.stats)
+        count = visible_row_count_of(rows.file)
         if count is None:
             return None
-        total += count - (rows.file.deletion_vector.cardinality if rows.file.deletion_vector else 0)
+        total += count
     return total

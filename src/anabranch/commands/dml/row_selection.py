@@ -53,6 +53,16 @@ def select_rows(target: TargetRows, condition: ReadCondition | None) -> RowSelec
     )
 
 
+def read_candidates(target: TargetRows, selection: RowSelection, files: FileMask) -> ReadFiles:
+    """The rows of these files of the selection.
+
+    Spark's filters leave out none that the condition has not left out, unless they know more: the time, or the rows of
+    a subquery.
+    """
+    condition = selection.condition
+    return target.read(files, pruned=condition is not None and not condition.repeatable)
+
+
 def satisfying(read: ReadFiles, condition: ReadCondition | None) -> DataFrame:
     """The rows for which the condition is true, position columns included."""
     return read.frame if condition is None else read.frame.where(condition.condition)
@@ -65,9 +75,11 @@ def rows_of_frame(read: ReadFiles, frame: DataFrame) -> list[RowsOfFile]:
 
 def selected_rows(target: TargetRows, selection: RowSelection) -> list[RowsOfFile]:
     """The selected rows. Spark reads the files for which statistics do not decide."""
-    rows = whole_files(target, selection.fully_matching)
+    rows = []
+    if selection.fully_matching.any():
+        rows += whole_files(target, selection.fully_matching)
     if selection.partly_matching.any():
-        read = target.read(selection.partly_matching)
+        read = read_candidates(target, selection, selection.partly_matching)
         rows += rows_of_frame(read, satisfying(read, selection.condition))
     return rows
 
@@ -121,7 +133,7 @@ def record_selection(
     if condition is None:
         transaction.record_whole_table()
         return
-    files = [add.key for add in target.snapshot.files.to_actions(selection.candidates)]
+    files = selection.candidates
     if condition.repeatable:
         again = target.evaluating(condition.condition)
         transaction.record_scan(condition.predicate, files=files, rows=_positions(target, rows), reevaluate=again)

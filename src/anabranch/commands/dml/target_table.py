@@ -112,8 +112,8 @@ class TargetRows:
             columns=self.snapshot.skipping_columns,
         )
 
-    def read(self, files: FileMask) -> ReadFiles:
-        """The live rows of these files of the snapshot."""
+    def read(self, files: FileMask, *, pruned: bool = True) -> ReadFiles:
+        """The live rows of these files of the snapshot; `pruned` leaves out files by the filters of the frame's use."""
         chosen = np.flatnonzero(files)
         expect_files(len(chosen))
         columns = self.snapshot.skipping_columns
@@ -121,7 +121,8 @@ class TargetRows:
         def prune(predicate: Predicate) -> FileMask:
             return can_be_true(predicate, columns)[chosen]
 
-        return self._read(dataclasses.replace(self._request(self.snapshot.files.rows(chosen)), prune=prune))
+        request = self._request(self.snapshot.files.rows(chosen))
+        return self._read(dataclasses.replace(request, prune=prune if pruned else None))
 
     def read_rows(self, rows: Sequence[RowsOfFile]) -> ReadFiles:
         """Only these rows, which may be of newer files than the snapshot's; file ids are indexes into `rows`.
@@ -172,13 +173,8 @@ class TargetRows:
         return [tuple(zip(names, row[1], strict=True)) for row in frame.collect()]
 
     def _request(self, files: pa.Table) -> ScanRequest:
-        everything = np.ones(len(files), dtype=bool)
-        return dataclasses.replace(
-            scan_request(self.table, self.snapshot, with_positions=True),
-            files=files,
-            prune=lambda _: everything,
-            tracked=True,
-        )
+        request = scan_request(self.table, self.snapshot, with_positions=True)
+        return dataclasses.replace(request, files=files, prune=None, tracked=True)
 
     def _read(self, request: ScanRequest) -> ReadFiles:
         with_metadata = bool(metadata_columns(self.alias))

@@ -22,6 +22,7 @@ from anabranch.commands.dml.change_data import (
 from anabranch.commands.dml.row_deletion import Replacement, RowChanges, replace_rows, write_new_rows
 from anabranch.commands.dml.row_selection import (
     begin_statement,
+    read_candidates,
     record_selection,
     satisfying,
 )
@@ -104,7 +105,7 @@ def _begin(
     setting = assignments(values, snapshot.schema, table=table.label, alias=alias)
     _check_sets_no_identity(setting, snapshot, table=table.label)
     begun = begin_statement("UPDATE", table, snapshot, condition, alias=alias)
-    read = begun.target.read(begun.selection.candidates)
+    read = read_candidates(begun.target, begun.selection, begun.selection.candidates)
     with_new_values = functools.partial(_changed, begun.target, setting)
     changed = with_new_values(satisfying(read, begun.selection.condition))
     return BegunUpdate(

@@ -17,6 +17,7 @@ from anabranch.commands.dml.change_data import records_changes
 from anabranch.commands.dml.row_selection import (
     BegunStatement,
     RowSelection,
+    read_candidates,
     rows_of_frame,
     satisfying,
     whole_files,
@@ -94,7 +95,7 @@ def _estimate(target: TargetRows, selection: RowSelection) -> int | None:
     if not condition.repeatable or size < file_sample.SAMPLED_BYTES_MIN or not file_sample.are_enough(files):
         return None
     sample = file_sample.sample_of(files)
-    selected = satisfying(target.read(sample), condition).selectExpr()
+    selected = satisfying(read_candidates(target, selection, sample), condition).selectExpr()
     # Counted as an RDD, since an aggregate is a shuffle and a second job.
     num_rows: int = selected._jdf.queryExecution().toRdd().count()
     return num_rows * size // max(1, num_bytes(target.snapshot.files.table, sample))

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
-import numpy as np
 from py4j.protocol import Py4JError
 from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
@@ -113,7 +112,7 @@ def compact_bin(table: TableRef, snapshot: Snapshot, plan: Plan, planned: Planne
     outputs = tuple(in_cube_of(adds, output_file(add, adds, target=target)) for add in result.written.adds)
     runs: dict[int, list[Run]] = {}
     if counts is not None:
-        shown = [counts[i] - num_hidden_rows(adds[i]) for i in result.order]
+        shown = [counts[i] - adds[i].num_hidden_rows for i in result.order]
         moved = runs_of(shown, [(add.path, result.written.num_rows) for add in outputs])
         runs = dict(zip(result.order, moved, strict=True))
     now_ms = table.session.clock.now_ms()
@@ -139,10 +138,9 @@ def rewritten_bin(planned: PlannedBin, adds: tuple[AddFile, ...], removes: tuple
 
 def rewrite_request(table: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin) -> RewriteRequest:
     """The request to write the rows of the bin's files to others, with the row ids that they have."""
-    everything = np.ones(len(planned.files), dtype=np.bool_)
     files = snapshot.files.rows(planned.files)
     tracking = tracking_of(table, snapshot)
-    scan = dataclasses.replace(scan_request(table, snapshot), files=files, prune=lambda _: everything)
+    scan = dataclasses.replace(scan_request(table, snapshot), files=files, prune=None)
     return RewriteRequest(
         scan=with_tracking(scan, tracking),
         row_counts=plan.files.row_counts(planned.files),
@@ -162,11 +160,6 @@ def output_file(add: AddFile, replaced: Sequence[AddFile], *, target: int) -> Ad
     inserted = str(max(source.insertion_time for source in replaced))
     tags = {**(add.tags or {}), INSERTION_TIME: inserted, TARGET_SIZE_TAG: str(target)}
     return msgspec.structs.replace(add, data_change=False, tags=tags)
-
-
-def num_hidden_rows(add: AddFile) -> int:
-    """How many rows of the file its deletion vector hides."""
-    return add.deletion_vector.cardinality if add.deletion_vector else 0
 
 
 def _removed(add: AddFile, runs: Sequence[Run] | None, now_ms: int) -> RemoveFile:

@@ -17,7 +17,6 @@ from anabranch.commands.optimize.optimize_plan import Plan
 from anabranch.commands.optimize.optimize_settings import CHECK_STATISTICS_SETTING, OptimizeSettings
 from anabranch.commands.optimize.rewrite_bins import (
     RewrittenBin,
-    num_hidden_rows,
     output_file,
     rewrite_request,
     rewritten_bin,
@@ -72,7 +71,7 @@ def write_in_order(
     adds = source_files(snapshot, planned)
     request = rewrite_request(table, snapshot, plan, planned)
     counts, scan = request.row_counts, dataclasses.replace(request.scan, with_positions=True)
-    shown = None if counts is None else sum(counts) - sum(map(num_hidden_rows, adds))
+    shown = None if counts is None else sum(counts) - sum(add.num_hidden_rows for add in adds)
     frame = with_stable_ids(table.session.engine.scan(scan), scan.files, request.row_tracking)
     rows = ordered_frame(
         frame,

@@ -19,7 +19,7 @@ from anabranch.change_feed.schema_compatibility import (
     unreadable_removed,
 )
 from anabranch.commands.table_access import TableRef
-from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.arguments import InvalidOptionError, InvalidTimestampOptionError
 from anabranch.errors.dml import (
     ChangesBoundTwiceError,
@@ -156,7 +156,7 @@ def feed_source(table: TableRef, snapshot: Snapshot) -> FeedSource:
         snapshot=snapshot,
         table_root=table.path,
         table=table.label,
-        load_vector=functools.partial(load_vector, store),
+        load_vectors=functools.partial(load_vectors, store),
         allowed_prefixes=allowed_prefixes_of(store),
         options=table.storage,
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -16,12 +16,11 @@ from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_partition
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
 from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
-from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.names import check_own_names
 from anabranch.schema.paths import same_type
@@ -105,9 +104,6 @@ def scan_request(
     check_own_names(snapshot.schema, table=table.label)
     store = table.delta_log.store
 
-    def load(descriptor: DeletionVectorDescriptor) -> Any:
-        return load_vector(store, descriptor)
-
     def prune(predicate: Predicate) -> FileMask:
         return can_be_true(predicate, snapshot.skipping_columns)
 
@@ -118,7 +114,7 @@ def scan_request(
         partition_columns=snapshot.partition_columns,
         column_mapping=snapshot.column_mapping_mode,
         files=snapshot.files.table,
-        load_vector=load,
+        load_vectors=functools.partial(load_vectors, store),
         prune=prune,
         with_positions=with_positions,
         allowed_prefixes=allowed_prefixes_of(store),

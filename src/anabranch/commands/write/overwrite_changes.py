@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
-import numpy as np
-from pyroaring import BitMap64
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.change_feed.change_files import write_change_files
@@ -13,6 +12,7 @@ from anabranch.change_feed.feed_columns import CHANGE_TYPE, INSERT
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_target import WriteTarget
+from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.spark.engine import ScanRequest, WrittenFiles
@@ -32,7 +32,6 @@ def _inserted(table: TableRef, target: WriteTarget, written: WrittenFiles) -> tu
     """Change data files of the new rows, read from the data files: their frame may give other rows the next time."""
     schema = target.file_schema
     files = table_of_adds(written.adds)
-    everything = np.ones(len(files), dtype=np.bool_)
     rows = table.session.engine.scan(
         ScanRequest(
             table_root=table.path,
@@ -41,8 +40,7 @@ def _inserted(table: TableRef, target: WriteTarget, written: WrittenFiles) -> tu
             partition_columns=target.partition_columns,
             column_mapping=target.column_mapping,
             files=files,
-            load_vector=lambda _: BitMap64(),
-            prune=lambda _: everything,
+            load_vectors=functools.partial(load_vectors, table.delta_log.store),
             options=table.storage,
         )
     )

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, LongType, MapType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from anabranch.arrow_pool import release_unused
-from anabranch.booleans import parse_boolean
+from anabranch.log.file_columns import FileMask
+from anabranch.predicates.expressions import Predicate
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
@@ -34,8 +35,6 @@ _STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """A missing or damaged live file is an error, for any settings of the session."""
 _COLON_IN_NAME = r"(:|%3[Aa])[^/]*$"
 _RAW_LOCAL = "org.apache.hadoop.fs.RawLocalFileSystem"
-_ADDED_LEAVES = 4
-"""The number of fields that a scan adds: file id, hidden rows, row index and its struct."""
 _identities = itertools.count()
 
 
@@ -129,21 +128,14 @@ class NativeScan:
 
     def _is_columnar(self, layout: _Layout) -> bool:
         """Whether rows with all columns pass from the reader to a filter without being copied."""
-        if not parse_boolean(self._values.setting("spark.sql.codegen.wholeStage")):
-            return False
-        if _leaf_count(layout.read_schema) + _ADDED_LEAVES > int(self._values.setting("spark.sql.codegen.maxFields")):
-            return False
-        format_ = self._values.classes.ParquetFileFormat()
-        return bool(format_.supportBatch(self._values.session, self._values.type(layout.read_schema)))
+        schema = self._values.type(layout.read_schema)
+        return bool(self._values.anabranch.FileScans.isColumnar(self._values.session, schema))
 
     def _reader(self, request: ScanRequest) -> ScanReader:
         return ScanReader(
             rows=request.rows,
-            table=request.table_root,
             jvm=self._values.jvm,
-            names=PhysicalNames(request.schema, request.column_mapping),
-            prune=request.prune,
-            load_vector=request.load_vector,
+            prune=None if request.prune is None else _by_logical_names(request.prune, request),
             load_vectors=request.load_vectors,
         )
 
@@ -196,6 +188,7 @@ class NativeScan:
             layout.with_file_id,
             layout.hides_by_constant,
             self._reader(request),
+            request.prune is not None,
             self._values.type(layout.data_schema),
             joined_map(options),
             self._values.type(layout.read_schema) if request.column_mapping.maps else None,
@@ -216,9 +209,7 @@ class NativeScan:
             # The join needs the vectors before the plan prunes files, so all are loaded: a cost of very wide tables.
             vectors = request.files["deletion_vector"]
             rows = np.flatnonzero(vectors.is_valid().to_numpy())
-            loaded = load_hidden(
-                request.rows(rows), request.load_vector, request.load_vectors, table=request.table_root
-            )
+            loaded = load_hidden(request.rows(rows), request.load_vectors)
             numbered = list(zip(rows.tolist(), loaded, strict=True))
             if not layout.with_row_index:
                 # Spark 4.0 cannot join with a condition on a metadata column.
@@ -251,6 +242,11 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
     return DataFrame(rows, frame.sparkSession)
 
 
+def _by_logical_names(prune: Callable[[Predicate], FileMask], request: ScanRequest) -> Callable[[Predicate], FileMask]:
+    names = PhysicalNames(request.schema, request.column_mapping)
+    return lambda predicate: prune(names.of(predicate))
+
+
 def _file_system_options(request: ScanRequest) -> dict[str, str]:
     """Options for names with a colon: Hadoop's local file system fails on them, as it looks for a checksum file."""
     if (
@@ -259,17 +255,6 @@ def _file_system_options(request: ScanRequest) -> dict[str, str]:
     ):
         return {"fs.file.impl": _RAW_LOCAL, "fs.file.impl.disable.cache": "true"}
     return {}
-
-
-def _leaf_count(data_type: DataType) -> int:
-    """The number of fields as Spark's code generation counts them."""
-    if isinstance(data_type, StructType):
-        return sum(_leaf_count(field.dataType) for field in data_type.fields)
-    if isinstance(data_type, ArrayType):
-        return _leaf_count(data_type.elementType)
-    if isinstance(data_type, MapType):
-        return _leaf_count(data_type.keyType) + _leaf_count(data_type.valueType)
-    return 1
 
 
 def row_index(frame: DataFrame) -> Column:

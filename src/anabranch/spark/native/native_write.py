@@ -302,13 +302,12 @@ class NativeRewrite:
     def file(self, request: RewriteRequest) -> RewrittenFile:
         """Reads files and writes their rows to one."""
         order = _order_of_reading(request)
-        everything = np.ones(len(order), dtype=np.bool_)
         scan = dataclasses.replace(
             request.scan,
             with_positions=True,
             # Cached rows of the same files could be used instead, and have another order.
             tracked=True,
-            prune=lambda _: everything,
+            prune=None,
         )
 
         def in_order(frame: DataFrame) -> DataFrame:

@@ -14,18 +14,16 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.deletion_vectors.vector_reading import LoadVectors
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, conjunction
-from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.gateway.jvm_time_zones import zones_of
 from anabranch.spark.gateway.python_errors import throwable
 from anabranch.spark.rows.hidden_rows import (
     CHUNK_BITS,
     CHUNK_ROWS,
-    LoadVector,
-    LoadVectors,
     chunk_table,
     encode,
     load_hidden,
@@ -44,19 +42,13 @@ class ScanReader:
         self,
         *,
         rows: Callable[[npt.NDArray[np.integer]], pa.Table],
-        table: str,
         jvm: Any,
-        names: PhysicalNames,
-        prune: Callable[[Predicate], FileMask],
-        load_vector: LoadVector,
-        load_vectors: LoadVectors | None,
+        prune: Callable[[Predicate], FileMask] | None,
+        load_vectors: LoadVectors,
     ) -> None:
         self._rows = rows
-        self._table = table
         self._jvm = jvm
-        self._names = names
         self._prune = prune
-        self._load_vector = load_vector
         self._load_vectors = load_vectors
 
     def apply(self, method: str, argument: str | bytes | bytearray) -> Any:
@@ -75,11 +67,12 @@ class ScanReader:
 
         `filters` are JSON texts, each with NUL at its end; a filter that Spark cannot write as JSON is an empty text.
         """
+        assert self._prune is not None, "a scan of all files has nothing to ask"
         conditions = filters.split("\0")[:-1]
         try:
             zones = zones_of(self._jvm.anabranch)
             predicate = conjunction(from_catalyst(text, zones=zones) for text in conditions)
-            return self._prune(self._names.of(predicate)).astype(np.uint8).tobytes()
+            return self._prune(predicate).astype(np.uint8).tobytes()
         except DeltaError:
             raise
         except Exception:
@@ -89,7 +82,7 @@ class ScanReader:
 
     def hidden_rows(self, file_ids: npt.NDArray[np.int32]) -> bytes:
         """The hidden rows of those files: all lengths, then all tables of `hidden_rows.encode`."""
-        loaded = load_hidden(self._rows(file_ids), self._load_vector, self._load_vectors, table=self._table)
+        loaded = load_hidden(self._rows(file_ids), self._load_vectors)
         encoded = [encode(vector) for vector in loaded]
         return b"".join((struct.pack(f"<{len(encoded)}i", *map(len, encoded)), *encoded))
 

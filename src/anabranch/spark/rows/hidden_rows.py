@@ -6,9 +6,8 @@ in a large file take little space.
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
 from anabranch.deletion_vectors.bitmap_format import bitmap_of
-from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_vector_size, to_words
+from anabranch.deletion_vectors.vector_reading import LoadVectors, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.rows.cached_rows import Size, aggregated, size_of
@@ -28,10 +27,6 @@ CHUNK_BITS = 12
 CHUNK_ROWS = 1 << CHUNK_BITS
 _CHUNK_BYTES = CHUNK_ROWS // 8
 _CHUNK_WORDS = CHUNK_ROWS // 64
-_LOADS_AT_ONCE = 16
-
-LoadVector = Callable[[DeletionVectorDescriptor], BitMap64]
-LoadVectors = Callable[[Sequence[DeletionVectorDescriptor]], Sequence[BitMap64]]
 
 
 def encode(positions: BitMap64) -> bytes:
@@ -71,38 +66,10 @@ def chunk_table(vectors: Sequence[tuple[int, BitMap64]]) -> pa.Table:
     )
 
 
-def load_hidden(
-    files: pa.Table,
-    load_vector: LoadVector,
-    load_vectors: LoadVectors | None,
-    *,
-    table: str,
-) -> list[BitMap64]:
-    """The vectors of these files, each of which has one.
-
-    They are loaded at once by `load_vectors`, if there is one, else on threads. For files whose number of rows the log
-    has, raises `DeletionVectorSizeError` for a vector that claims too many bytes, before any is read, and
-    `DeletionVectorRowIndexError` for one with a row that its file does not have.
-    """
+def load_hidden(files: pa.Table, load_vectors: LoadVectors) -> Sequence[BitMap64]:
+    """The hidden rows of these files, each of which has a vector. Raises the errors of `load_vectors`."""
     descriptors = [DeletionVectorDescriptor(**fields) for fields in files["deletion_vector"].to_pylist()]
-    bounds = [row_count(stats) for stats in files["stats"].to_pylist()]
-    for descriptor, bound in zip(descriptors, bounds, strict=True):
-        check_vector_size(descriptor, num_rows=bound, table=table)
-    loaded = _loaded(descriptors, load_vector, load_vectors)
-    for vector, descriptor, bound in zip(loaded, descriptors, bounds, strict=True):
-        check_hidden_rows(vector, descriptor, num_rows=bound, table=table)
-    return loaded
-
-
-def _loaded(
-    descriptors: Sequence[DeletionVectorDescriptor], load_vector: LoadVector, load_vectors: LoadVectors | None
-) -> list[BitMap64]:
-    if load_vectors is not None:
-        return list(load_vectors(descriptors))
-    if len(descriptors) < 2:
-        return [load_vector(descriptor) for descriptor in descriptors]
-    with concurrent.futures.ThreadPoolExecutor(_LOADS_AT_ONCE, thread_name_prefix="deletion-vectors") as pool:
-        return list(pool.map(load_vector, descriptors))
+    return load_vectors(descriptors, num_rows=[row_count(stats) for stats in files["stats"].to_pylist()])
 
 
 def _chunks(positions: BitMap64) -> npt.NDArray[np.uint8]:

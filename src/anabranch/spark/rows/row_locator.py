@@ -5,6 +5,7 @@ Rows are recognized by the ids and versions of row tracking, else by their value
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -30,7 +31,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import table_of_adds
@@ -151,7 +152,6 @@ class RowLocator:
         return frame.select(FILE_ID_COLUMN, ROW_INDEX_COLUMN, _HASH, F.sha2(whole, 256).alias(_DIGEST))
 
     def _request(self, snapshot: Snapshot, files: Sequence[AddFile]) -> ScanRequest:
-        everything = np.ones(len(files), dtype=np.bool_)
         return ScanRequest(
             table_root=self._root,
             version=None,
@@ -159,8 +159,7 @@ class RowLocator:
             partition_columns=snapshot.partition_columns,
             column_mapping=snapshot.column_mapping_mode,
             files=table_of_adds(files),
-            load_vector=lambda descriptor: load_vector(self._store, descriptor),
-            prune=lambda _: everything,
+            load_vectors=functools.partial(load_vectors, self._store),
             with_positions=True,
             tracked=True,
             allowed_prefixes=allowed_prefixes_of(self._store),

@@ -157,9 +157,8 @@ def _wide_statistics(file: AddFile) -> str | None:
     """The file's statistics with bounds that are not tight, since rows are hidden. See "Per-file Statistics"."""
     if file.stats is None:
         return None
-    hidden = file.deletion_vector.cardinality if file.deletion_vector else 0
     try:
-        return FileStatistics.from_json(file.stats).with_wide_bounds(hidden_rows=hidden).to_json()
+        return FileStatistics.from_json(file.stats).with_wide_bounds(hidden_rows=file.num_hidden_rows).to_json()
     except InvalidStatisticsError:
         # A file without statistics is never skipped, which is always right.
         return None

@@ -88,7 +88,7 @@ def visible_row_count(stats: str | None, hidden: int) -> int | None:
 
 def visible_row_count_of(add: AddFile) -> int | None:
     """The number of visible rows of a file; None where it is not known."""
-    return visible_row_count(add.stats, add.deletion_vector.cardinality if add.deletion_vector else 0)
+    return visible_row_count(add.stats, add.num_hidden_rows)
 
 
 def assigns_row_ids(protocol: TableProtocol, *, suspended: bool) -> bool:

@@ -135,6 +135,7 @@ public final class ListedFiles implements FileIndex {
   /** The key of the transaction in which a query reads the files; null for other reads. */
   volatile String transaction;
   private BiFunction reader;
+  private boolean prunes;
 
   /**
    * @param identity two indexes of one identity have the same rows, and Spark may run one scan for both
@@ -156,16 +157,18 @@ public final class ListedFiles implements FileIndex {
    *
    * @param reader returns for ("prune", filters) one byte for each file, or null for all, and for ("hidden", ids) the hidden
    *     rows of those files; a Throwable is thrown
+   * @param prunes whether to call it with "prune"; otherwise all files are read
    */
-  public ListedFiles readBy(BiFunction reader) {
+  public ListedFiles readBy(BiFunction reader, boolean prunes) {
     this.reader = reader;
+    this.prunes = prunes;
     return this;
   }
 
   public scala.collection.immutable.Seq listFiles(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
     boolean[] kept = inPartitions(partitionFilters);
-    byte[] wanted = call("prune", joined(partitionFilters, dataFilters));
+    byte[] wanted = prunes ? call("prune", joined(partitionFilters, dataFilters)) : null;
     if (wanted != null && wanted.length != kept.length) {
       throw new IllegalStateException("expected a byte for each of " + kept.length + " files, got " + wanted.length);
     }
