@@ -85,16 +85,20 @@ def by_anabranch(spark: SparkSession, folder: Path, rounds: int) -> Timings:
 
 
 def row_order_check(delta: DeltaSession, folder: Path, rounds: int) -> Timings:
-    """The one bin of the table, written again and again, with and without the check; in turns."""
+    """The one bin of the table, written again and again: by all cores, by one, and without the check; in turns."""
     table = table_at(delta, str(folder / "zorder"))
     snapshot = table.latest()
     plan = optimize_job(table).plan(snapshot)
     (planned,) = plan.bins
-    counts = {"anabranch": plan.files.row_counts(planned.files), "row order unchecked": None}
-    seconds: dict[str, list[float]] = {name: [] for name in counts}
+    request = rewrite_request(table, snapshot, plan, planned)
+    requests = {
+        "anabranch": request,
+        "one task": dataclasses.replace(request, tasks_max=1),
+        "one task, row order unchecked": dataclasses.replace(request, tasks_max=1, row_counts=None),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in requests}
     for number in range(2 * rounds + 1):
-        for name, row_counts in counts.items():
-            request = dataclasses.replace(rewrite_request(table, snapshot, plan, planned), row_counts=row_counts)
+        for name, request in requests.items():
             start = time.perf_counter()
             written = delta.engine.rewrite(request).written
             if number:

@@ -30,11 +30,11 @@ NOT_FOR_USERS = {
     "spark.anabranch.tables.answered",  # by it a server reports to its clients what it supports
     "spark.sql.catalog.spark_catalog",  # these two request the jar, and are left out for its programs
     "spark.sql.catalogImplementation",
-    "spark.sql.codegen.maxFields",
-    "spark.sql.codegen.wholeStage",
     "spark.sql.extensions",
     "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.maxPartitionNum",
     "spark.sql.files.minPartitionNum",
+    "spark.sql.files.openCostInBytes",
     "spark.sql.parquet.datetimeRebaseModeInWrite",
     "spark.sql.parquet.fieldId.read.enabled",
     "spark.sql.parquet.fieldId.write.enabled",

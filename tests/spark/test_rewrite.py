@@ -3,79 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import ArrayType, IntegerType, LongType, NullType, StringType, StructType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, NullType, StringType
 
-from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.maintenance import RowOrderError
-from anabranch.log.file_columns import table_of_adds
-from anabranch.protocol.data_paths import decode_path
-from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
-from anabranch.spark.engine import RewriteRequest, RewrittenFile, ScanRequest
-from anabranch.storage.local.local_store import LocalStore
-from spark.engines import EngineTable, mapped, struct
+from anabranch.spark.write import rewrite_request
+from spark import rewritten
+from spark.engines import mapped, struct
+from spark.rewritten import (
+    COUNTS,
+    HIDDEN,
+    MakeTable,
+    expected_ids,
+    ids_and_texts,
+    rewrite,
+    several_files,
+    stored,
+)
 
 pytestmark = [pytest.mark.spark]
 
-MakeTable = Callable[..., EngineTable]
-HIDDEN = {1: [0, 3, 4], 3: [7], 4: list(range(0, 9000, 3))}
-"""By number of the file, of those that `several_files` makes."""
-COUNTS = [10, 5, 2000, 8, 9000, 1, 10]
 
-
-def ids_and_texts() -> StructType:
-    return struct(("id", LongType()), ("text", StringType()))
-
-
-def several_files(table: EngineTable, *, extra: str = "") -> None:
-    """Files of different sizes, some equal, some with hidden rows, as in a table with many writers."""
-    start = 0
-    for count in COUNTS:
-        frame = table.spark.range(start, start + count, 1, 1).selectExpr("id", "concat('name ', id) AS text")
-        table.write(frame.selectExpr("*", extra) if extra else frame)
-        start += count
-    for file, rows in HIDDEN.items():
-        table.hide(file, rows)
-
-
-def rewrite(table: EngineTable, *, row_counts: Sequence[int] | None, **facts: Any) -> RewrittenFile:
-    store = LocalStore(table.root)
-    scan = ScanRequest(
-        table_root=table.root,
-        version=table.version,
-        schema=table.schema,
-        partition_columns=table.partition_columns,
-        column_mapping=table.mode,
-        files=table_of_adds(table.adds),
-        load_vectors=functools.partial(load_vectors, store),
-    )
-    mapping = {"delta.columnMapping.mode": table.mode.value} if table.mode.maps else {}
-    properties = TableProperties({**mapping, **table.configuration})
-    return table.engine.rewrite(RewriteRequest(scan=scan, row_counts=row_counts, properties=properties, **facts))
-
-
-def expected_ids(result: RewrittenFile) -> list[int]:
-    starts = np.cumsum([0, *COUNTS])
-    return [
-        int(starts[file]) + row
-        for file in result.order
-        for row in range(COUNTS[file])
-        if row not in HIDDEN.get(file, ())
-    ]
-
-
-def stored(table: EngineTable, result: RewrittenFile) -> pa.Table:
-    (add,) = result.written.adds
-    return pq.read_table(f"{table.root}/{decode_path(add.path, table_root=table.root)}", partitioning=None)
+@pytest.fixture(params=[1, 3], ids=["one task", "three tasks"], autouse=True)
+def several_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rewrites have as many tasks, however small the files are."""
+    monkeypatch.setattr(rewrite_request, "TASK_BYTES_MIN", 1)
+    monkeypatch.setattr(rewritten, "TASKS_MAX", request.param)
 
 
 @pytest.mark.parametrize("mode", list(ColumnMappingMode))
@@ -111,13 +70,14 @@ def test_a_partition_keeps_its_values_and_its_directory(table_of: MakeTable) -> 
     assert {row[2] for row in table.rows()} == {"a/b c"}
 
 
-def test_the_sessions_limits_do_not_split_the_task_or_the_file(table_of: MakeTable) -> None:
+def test_the_sessions_limits_change_neither_tasks_nor_files(table_of: MakeTable) -> None:
     table = table_of(ids_and_texts())
     several_files(table)
     settings = {
         "spark.sql.files.maxPartitionBytes": "1000",
         "spark.sql.files.maxRecordsPerFile": "100",
         "spark.sql.files.openCostInBytes": "100000000",
+        "spark.sql.files.maxPartitionNum": "1",
     }
     for key, value in settings.items():
         table.spark.conf.set(key, value)

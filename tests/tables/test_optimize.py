@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch.commands.optimize import rewrite_bins
 from anabranch.commands.optimize.purge import purge, purge_frame
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import (
@@ -20,6 +21,7 @@ from anabranch.errors.maintenance import (
     ZOrderTypeError,
     ZOrderWithoutStatisticsError,
 )
+from anabranch.spark.write import rewrite_request
 from anabranch.tables import DeltaTable
 from anabranch.transactions.proposed_commit import Operation
 from interop.readers import read_by_delta_rs, read_by_duckdb
@@ -97,6 +99,23 @@ def test_small_files_become_one(delta: SparkSession, path: str) -> None:
     assert [first[0], second[0], third[0]] == [0, first[1], first[1] + second[1]]
     assert first[1] + second[1] + third[1] == 40
     assert all(remove["dataChange"] is False for remove in actions["remove"])
+
+
+def test_several_tasks_write_one_file(delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their files are put together by row groups; rows keep their ids, and others read the file."""
+    monkeypatch.setattr(rewrite_request, "TASK_BYTES_MIN", 1)
+    monkeypatch.setattr(rewrite_bins, "default_parallelism", lambda _: 3)
+    tracked = {**VECTORS, "delta.enableRowTracking": "true"}
+    appended(delta, path, range(100), range(100, 180), range(180, 400), options=tracked)
+    delta.sql(f"DELETE FROM delta.`{path}` WHERE id % 5 = 2")
+    rows = f"SELECT id, _metadata.row_id, _metadata.row_commit_version FROM delta.`{path}` ORDER BY id"
+    before = delta.sql(rows).collect()
+    assert metrics(DeltaTable.forPath(delta, path).optimize().executeCompaction())["numFilesAdded"] == 1
+    (add,) = entry(path, 4)["add"]
+    assert pq.ParquetFile(f"{path}/{add['path']}").metadata.num_row_groups > 1
+    assert delta.sql(rows).collect() == before
+    assert delta.sql(f"SELECT id FROM delta.`{path}` WHERE name = 'n333'").collect() == [(333,)]
+    assert ids_read_by_others(path) == [[n for n in range(400) if n % 5 != 2]] * 2
 
 
 def test_nothing_to_do_commits_nothing(delta: SparkSession, path: str) -> None:

@@ -15,6 +15,7 @@ from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.row_deletion import delete_rows, write_new_rows
 from anabranch.commands.dml.row_selection import select_rows, selected_rows
 from anabranch.commands.dml.target_table import TargetRows, resolve_row_condition
+from anabranch.commands.optimize import rewrite_bins
 from anabranch.commands.optimize.bin_packing import PlannedBin
 from anabranch.commands.optimize.optimize_command import optimize, optimize_job
 from anabranch.commands.optimize.optimize_plan import Plan
@@ -23,6 +24,7 @@ from anabranch.commands.optimize.rewrite_bins import RewrittenBin
 from anabranch.commands.optimize.rewrite_job import ROUNDS_MAX, RewriteJob, RewriteResult, run_rewrite_job
 from anabranch.commands.table_access import TableRef
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.write import rewrite_request
 from anabranch.tables import DeltaTable
 from anabranch.transactions.proposed_commit import Operation
 from interop.readers import read_by_delta_rs, read_by_duckdb
@@ -31,6 +33,13 @@ from session_kinds import table_ref
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 OPTIONS = {"delta.enableDeletionVectors": "true"}
+
+
+@pytest.fixture(autouse=True)
+def several_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three tasks write a file, as on a machine with more cores for larger files."""
+    monkeypatch.setattr(rewrite_request, "TASK_BYTES_MIN", 1)
+    monkeypatch.setattr(rewrite_bins, "default_parallelism", lambda _: 3)
 
 
 @pytest.fixture

@@ -97,6 +97,8 @@ class WriteRequest:
     partition_values: Mapping[str, str | None] | None = None
     """The one partition that all rows belong to: by physical names, in the form of the log. Then `schema` is that of
     the files (`stored_fields`), and the files hold the rows in the frame's order."""
+    one_file: bool = False
+    """Put the files of several tasks together to one, on a local disk, with the rows of the first task first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,8 @@ class RewriteRequest:
     """Further Parquet writer options, and settings of the file system."""
     open_file: Callable[[str], pa.NativeFile] | None = None
     """As in `WriteRequest`."""
+    tasks_max: int = 1
+    """How many tasks may read the files and write their rows. They do only where that is worth putting together."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import RewriteRequest
 from anabranch.spark.gateway.callback_threads import as_part_of_callback
 from anabranch.spark.rows.row_tracking import with_tracking
+from anabranch.spark.session.session_settings import default_parallelism
 from anabranch.transactions.proposed_commit import Bin
 from anabranch.transactions.rows.deletion_vector_actions import removal
 from anabranch.transactions.rows.row_map import Run, moved_to_tags, runs_of
@@ -147,6 +148,7 @@ def rewrite_request(table: TableRef, snapshot: Snapshot, plan: Plan, planned: Pl
         properties=snapshot.properties,
         row_tracking=tracking,
         options=table.storage,
+        tasks_max=default_parallelism(table.session.spark) // len(plan.bins),
     )
 
 

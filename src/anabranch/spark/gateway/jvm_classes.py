@@ -39,8 +39,11 @@ CLASS_NAMES: dict[str, tuple[str, ...]] = {
     "ManifestFileCommitProtocol": (f"{_STREAMING}.ManifestFileCommitProtocol",),
     "Option": ("scala.Option",),
     "OutputSpec": (f"{_DATASOURCES}.FileFormatWriter$OutputSpec",),
+    "ParquetRewriter": ("org.apache.parquet.hadoop.rewrite.ParquetRewriter",),
     "ParquetFileFormat": (f"{_DATASOURCES}.parquet.ParquetFileFormat",),
+    "Path": ("org.apache.hadoop.fs.Path",),
     "PythonUtils": ("org.apache.spark.api.python.PythonUtils",),
+    "RewriteOptionsBuilder": ("org.apache.parquet.hadoop.rewrite.RewriteOptions$Builder",),
     "SQLExecution": (f"{_SQL}.execution.SQLExecution",),
 }
 """By the name that the engine uses: the full names to try, newest release first."""

@@ -13,9 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -30,6 +28,7 @@ from anabranch.schema.paths import ELEMENT, KEY, VALUE, quote
 from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile, WriteRequest, WrittenFiles
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.native_scan import NativeScan, row_index
+from anabranch.spark.native.row_groups import can_be_joined, joined
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.rows.row_tracking import with_stable_ids
 from anabranch.spark.write.file_schema import (
@@ -39,7 +38,13 @@ from anabranch.spark.write.file_schema import (
     stored_schema,
     with_partition_values,
 )
-from anabranch.spark.write.rewrite_request import checked_rewrite, first_rows, stored_columns, write_request
+from anabranch.spark.write.rewrite_request import (
+    ReadingPlan,
+    checked_rewrite,
+    reading_plan,
+    stored_columns,
+    write_request,
+)
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
 from anabranch.spark.write.written_files import ManifestEntry, OpenFile, completed, entries_of_text, manifest_entries
 from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
@@ -76,6 +81,8 @@ class NativeWrite:
         schema = without_void(request.schema)
         with self._storage_errors(request):
             entries = self._written(_writable(request, schema), request, schema)
+            if request.one_file and len(entries) > 1:
+                entries = [joined(self._values, entries, _writer_options(request))]
         return completed(request, entries, request.open_file or self._opener(request))
 
     def _opener(self, request: WriteRequest) -> OpenFile:
@@ -281,17 +288,19 @@ def _writer_options(request: WriteRequest) -> dict[str, str]:
     return options
 
 
-_ONE_TASK = {
+_READ_AS_PLANNED = {
     "spark.sql.files.minPartitionNum": "1",
-    "spark.sql.files.maxPartitionBytes": str(2**62),
+    "spark.sql.files.maxPartitionNum": str(2**31 - 1),
+    "spark.sql.files.openCostInBytes": "0",
 }
 
 
 class NativeRewrite:
-    """Rewrites files in a known order by Spark's own reader and writer: one task, without a shuffle or a sort.
+    """Rewrites files in a known order by Spark's own reader and writer, without a shuffle or a sort.
 
-    Without a limit Spark puts all files into one task, largest first and otherwise in the order of the list. A task
-    reads one file after the other from the beginning, and writes rows in that order. This is checked for every row.
+    Spark assigns files to tasks largest first, and otherwise in the order of the list. A task reads one file after the
+    other from the beginning, and writes rows in that order. This is checked for every row. What several tasks have
+    written is put together by its row groups: to encode rows takes the longest, and uses one core for each task.
     """
 
     def __init__(self, values: JvmValues, scan: NativeScan, write: NativeWrite) -> None:
@@ -301,7 +310,7 @@ class NativeRewrite:
 
     def file(self, request: RewriteRequest) -> RewrittenFile:
         """Reads files and writes their rows to one."""
-        order = _order_of_reading(request)
+        reading = self._reading_plan(request)
         scan = dataclasses.replace(
             request.scan,
             with_positions=True,
@@ -311,28 +320,30 @@ class NativeRewrite:
         )
 
         def in_order(frame: DataFrame) -> DataFrame:
-            return frame if request.row_counts is None else frame.where(_is_in_order(request, order, frame))
+            return frame if request.row_counts is None else frame.where(_is_in_order(request, reading, frame))
 
-        frame = self._scan.frame(scan, reader_session=self._reader_session(), passing=in_order)
+        frame = self._scan.frame(scan, reader_session=self._reader_session(reading), passing=in_order)
         frame = with_stable_ids(frame, request.scan.files, request.row_tracking)
         stored = frame.select(*(frame[quote(field.name)] for field in stored_columns(request)))
         with typed_violations():
-            written = self._write.files(write_request(request, stored))
-        return RewrittenFile(written=checked_rewrite(request, written), order=order)
+            written = self._write.files(dataclasses.replace(write_request(request, stored), one_file=True))
+        return RewrittenFile(written=checked_rewrite(request, written), order=reading.order)
 
-    def _reader_session(self) -> Any:
-        return self._values.anabranch.FileWriteArguments.session(self._values.session, joined_map(_ONE_TASK))
+    def _reading_plan(self, request: RewriteRequest) -> ReadingPlan:
+        several = reading_plan(request)
+        if len(several.tasks) == 1 or can_be_joined(self._values):
+            return several
+        return reading_plan(dataclasses.replace(request, tasks_max=1))
+
+    def _reader_session(self, reading: ReadingPlan) -> Any:
+        settings = {**_READ_AS_PLANNED, "spark.sql.files.maxPartitionBytes": str(reading.bytes_max)}
+        return self._values.anabranch.FileWriteArguments.session(self._values.session, joined_map(settings))
 
 
-def _order_of_reading(request: RewriteRequest) -> tuple[int, ...]:
-    sizes = np.asarray(pc.fill_null(request.scan.files["size"], 0).to_numpy(), dtype=np.int64)
-    return tuple(np.argsort(-sizes, kind="stable").tolist())
-
-
-def _is_in_order(request: RewriteRequest, order: tuple[int, ...], frame: DataFrame) -> Column:
+def _is_in_order(request: RewriteRequest, reading: ReadingPlan, frame: DataFrame) -> Column:
     """True, or the job fails: a row's number in the task must be that of its file's first row plus its position."""
     assert request.row_counts is not None
-    starts = ",".join(map(str, first_rows(request.row_counts, order).tolist()))
+    starts = ",".join(map(str, reading.first_rows(request.row_counts).tolist()))
     # Constants are folded, so this is one array for any number of files.
     start = F.get(F.split(F.lit(starts), ",").cast("array<bigint>"), frame[FILE_ID_COLUMN])
     misplaced = F.monotonically_increasing_id() != start + row_index(frame)

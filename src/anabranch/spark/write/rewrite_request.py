@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +17,11 @@ from anabranch.log.file_columns import adds_of_table
 from anabranch.spark.engine import RewriteRequest, WriteRequest, WrittenFiles
 from anabranch.spark.write.file_schema import stored_fields, stored_partitions
 
+TASK_BYTES_MIN = 16 << 20
+"""A task reads at least as much, so that row groups have a good size."""
+_TASK_BITS = 33
+"""The number of bits below the task in `monotonically_increasing_id`."""
+_UNLIMITED = 2**62
 NO_LIMIT = 0
 """As `maxRecordsPerFile`: rows of one task are written to one file, for any setting of the session."""
 
@@ -47,12 +54,60 @@ def write_request(request: RewriteRequest, frame: DataFrame) -> WriteRequest:
     )
 
 
-def first_rows(row_counts: Sequence[int], order: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The number of rows that are read before each file's own, if files are read in that order."""
-    starts = np.zeros(len(order), dtype=np.int64)
-    counts = np.asarray(row_counts, dtype=np.int64)[list(order)]
-    starts[list(order)] = np.cumsum(counts) - counts
-    return starts
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingPlan:
+    """Which task reads which files, in which order: Spark's own way, largest first, as many as fit into `bytes_max`."""
+
+    tasks: tuple[tuple[int, ...], ...]
+    bytes_max: int
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """All files in the order of their rows."""
+        return tuple(itertools.chain.from_iterable(self.tasks))
+
+    def first_rows(self, row_counts: Sequence[int]) -> npt.NDArray[np.int64]:
+        """What `monotonically_increasing_id` is for the first row of each file: task and number of the row in it."""
+        starts = np.zeros(len(row_counts), dtype=np.int64)
+        counts = np.asarray(row_counts, dtype=np.int64)
+        for task, files in enumerate(self.tasks):
+            read = counts[list(files)]
+            starts[list(files)] = (task << _TASK_BITS) + np.cumsum(read) - read
+        return starts
+
+
+def reading_plan(request: RewriteRequest) -> ReadingPlan:
+    """The plan of reading the files of the request, in as many tasks as it allows and its files are worth."""
+    sizes = np.asarray(pc.fill_null(request.scan.files["size"], 0).to_numpy(), dtype=np.int64)
+    order = np.argsort(-sizes, kind="stable")
+    total = int(sizes.sum())
+    tasks_max = min(request.tasks_max, total // TASK_BYTES_MIN)
+    if tasks_max < 2 or not _may_be_divided(request):
+        return ReadingPlan(tasks=(tuple(order.tolist()),), bytes_max=_UNLIMITED)
+    # No file is larger than the limit: Spark would divide it.
+    bytes_max = max(int(sizes.max()), -(-total // tasks_max))
+    while len(tasks := _tasks(sizes, order, bytes_max)) > tasks_max:
+        bytes_max += bytes_max // 64 + 1
+    return ReadingPlan(tasks=tasks, bytes_max=bytes_max)
+
+
+def _tasks(sizes: npt.NDArray[np.int64], order: npt.NDArray[np.int64], bytes_max: int) -> tuple[tuple[int, ...], ...]:
+    """The files in this order, each task's up to the one that does not fit into it any more."""
+    ends = np.cumsum(sizes[order])
+    tasks: list[tuple[int, ...]] = []
+    first = 0
+    while first < len(order):
+        before = int(ends[first - 1]) if first else 0
+        last = int(np.searchsorted(ends, before + bytes_max, side="right"))
+        tasks.append(tuple(order[first:last].tolist()))
+        first = last
+    return tuple(tasks)
+
+
+def _may_be_divided(request: RewriteRequest) -> bool:
+    """Whether the order can be checked, the files are on a local disk, and all tasks write files of one schema."""
+    is_local = request.scan.table_root.startswith("/")
+    return is_local and request.row_counts is not None and not request.properties.variant_shredding_enabled
 
 
 def checked_rewrite(request: RewriteRequest, written: WrittenFiles) -> WrittenFiles:
