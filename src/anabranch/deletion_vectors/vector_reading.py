@@ -90,10 +90,10 @@ def load_vectors(
     stored: dict[int, bytes] = {}
     by_path: dict[str, list[tuple[int, DeletionVectorDescriptor]]] = {}
     for index, descriptor in enumerate(descriptors):
+        _check_size(descriptor, bounds[index], table)
         reason = descriptor_fault(descriptor)
         if reason is not None:
             raise DeletionVectorDescriptorError(table=table, vector=short_id(descriptor), reason=reason)
-        _check_size(descriptor, bounds[index], table)
         if descriptor.storage_type == INLINE:
             stored[index] = _inline_bytes(descriptor, table)
         else:
@@ -103,7 +103,7 @@ def load_vectors(
     for loaded in _in_parallel(store, reads, table):
         stored.update(loaded)
     return [
-        _checked_vector(stored[index], descriptor, bound, table)
+        _checked_vector(stored.pop(index), descriptor, bound, table)
         for index, (descriptor, bound) in enumerate(zip(descriptors, bounds, strict=True))
     ]
 
