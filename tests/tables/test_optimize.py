@@ -101,10 +101,16 @@ def test_small_files_become_one(delta: SparkSession, path: str) -> None:
     assert all(remove["dataChange"] is False for remove in actions["remove"])
 
 
-def test_several_tasks_write_one_file(delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their files are put together by row groups; rows keep their ids, and others read the file."""
+@pytest.fixture
+def three_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three tasks write a file, as on a machine with more cores for larger files."""
     monkeypatch.setattr(rewrite_request, "TASK_BYTES_MIN", 1)
     monkeypatch.setattr(rewrite_bins, "default_parallelism", lambda _: 3)
+
+
+@pytest.mark.usefixtures("three_tasks")
+def test_several_tasks_write_one_file(delta: SparkSession, path: str) -> None:
+    """Their files are put together by row groups; rows keep their ids, and others read the file."""
     tracked = {**VECTORS, "delta.enableRowTracking": "true"}
     appended(delta, path, range(100), range(100, 180), range(180, 400), options=tracked)
     delta.sql(f"DELETE FROM delta.`{path}` WHERE id % 5 = 2")
@@ -211,6 +217,21 @@ def test_zorder_by_puts_alike_rows_together(delta: SparkSession, path: str) -> N
     assert sorted(width)[1] < 2200, "before, every file spanned all ids"
     assert ids(delta, path) == list(range(10, 4096))
     assert ids_read_by_others(path) == [list(range(10, 4096))] * 2
+
+
+@pytest.mark.usefixtures("three_tasks")
+def test_several_tasks_order_one_file(delta: SparkSession, path: str) -> None:
+    """Each orders the rows of a part of the curve, and the parts follow one another in the file."""
+    appended(delta, path, *(range(n, 4096, 4) for n in range(4)), options=VECTORS)
+    table = DeltaTable.forPath(delta, path)
+    table.delete("id % 9 = 4")
+    assert metrics(table.optimize().executeZOrderBy("id"))["numFilesAdded"] == 1
+    (add,) = entry(path, 5)["add"]
+    file = pq.ParquetFile(f"{path}/{add['path']}")
+    left = [n for n in range(4096) if n % 9 != 4]
+    assert file.metadata.num_row_groups == 3
+    assert file.read(["id"])["id"].to_pylist() == left
+    assert ids_read_by_others(path) == [left, left]
 
 
 def test_zorder_by_columns_of_every_type(delta: SparkSession, path: str) -> None:

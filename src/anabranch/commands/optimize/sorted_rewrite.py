@@ -72,17 +72,19 @@ def write_in_order(
     request = rewrite_request(table, snapshot, plan, planned)
     counts, scan = request.row_counts, dataclasses.replace(request.scan, with_positions=True)
     shown = None if counts is None else sum(counts) - sum(add.num_hidden_rows for add in adds)
-    frame = with_stable_ids(table.session.engine.scan(scan), scan.files, request.row_tracking)
+    engine = table.session.engine
+    frame = with_stable_ids(engine.scan(scan), scan.files, request.row_tracking)
+    file_count = max(1, planned.size_bytes // max(1, settings.max_file_bytes))
     rows = ordered_frame(
         frame,
         order.columns,
         order.curve,
         row_count=shown if shown is not None else frame.count(),
         ranges_max=settings.ranges_max,
-        file_count=max(1, planned.size_bytes // max(1, settings.max_file_bytes)),
+        task_count=engine.tasks_of_one_file(request) if file_count == 1 else file_count,
     )
     stored = rows.select(*(rows[quote(field.name)] for field in stored_columns(request)))
-    written = table.session.engine.write(write_request(request, stored))
+    written = engine.write(dataclasses.replace(write_request(request, stored), one_file=file_count == 1))
     if shown is not None and written.num_rows != shown:
         raise RowOrderError(table=table.label, problem=f"{written.num_rows} rows were written instead of {shown}")
     outputs = tuple(

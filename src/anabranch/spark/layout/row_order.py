@@ -61,9 +61,9 @@ def ordered_frame(
     *,
     row_count: int,
     ranges_max: int,
-    file_count: int,
+    task_count: int,
 ) -> DataFrame:
-    """The rows of `frame` in `file_count` sorted tasks; rows that are near in all columns are in the same task.
+    """The rows of `frame` in `task_count` sorted tasks, the first rows in the first task.
 
     The frame has the positions of its rows, and so has the result. Runs a job over a sample of the columns.
     """
@@ -86,7 +86,7 @@ def ordered_frame(
     sorted_by = [_KEY, *names] if len(columns) == 1 else [_KEY]
     not_needed = [name for name in (*numbers, *names) if name not in sorted_by]
     keyed = curve.with_key(keyed, numbers, bits, _KEY).drop(*not_needed)
-    placed = _spread(keyed, keys, file_count)
+    placed = _spread(keyed, keys, task_count)
     return placed.sortWithinPartitions(*sorted_by).drop(*sorted_by, _FILE_NUMBER)
 
 

@@ -58,5 +58,9 @@ class NativeEngine:
         return self._write.files(request)
 
     def rewrite(self, request: RewriteRequest) -> RewrittenFile:
-        """Reads files and writes their rows to one, in one task. Raises `RowOrderError` if row counts are wrong."""
+        """Reads files and writes their rows to one. Raises `RowOrderError` if row counts are wrong."""
         return self._rewrite.file(request)
+
+    def tasks_of_one_file(self, request: RewriteRequest) -> int:
+        """How many tasks may write the rows of the request to one file, by `WriteRequest.one_file`."""
+        return self._rewrite.tasks_of_one_file(request)

@@ -43,6 +43,7 @@ from anabranch.spark.write.rewrite_request import (
     checked_rewrite,
     reading_plan,
     stored_columns,
+    tasks_of_one_file,
     write_request,
 )
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
@@ -310,7 +311,8 @@ class NativeRewrite:
 
     def file(self, request: RewriteRequest) -> RewrittenFile:
         """Reads files and writes their rows to one."""
-        reading = self._reading_plan(request)
+        # Without row counts the order of several tasks could not be checked.
+        reading = reading_plan(request, 1 if request.row_counts is None else self.tasks_of_one_file(request))
         scan = dataclasses.replace(
             request.scan,
             with_positions=True,
@@ -329,11 +331,10 @@ class NativeRewrite:
             written = self._write.files(dataclasses.replace(write_request(request, stored), one_file=True))
         return RewrittenFile(written=checked_rewrite(request, written), order=reading.order)
 
-    def _reading_plan(self, request: RewriteRequest) -> ReadingPlan:
-        several = reading_plan(request)
-        if len(several.tasks) == 1 or can_be_joined(self._values):
-            return several
-        return reading_plan(dataclasses.replace(request, tasks_max=1))
+    def tasks_of_one_file(self, request: RewriteRequest) -> int:
+        """How many tasks may write the rows of the request to one file."""
+        tasks = tasks_of_one_file(request)
+        return tasks if tasks == 1 or can_be_joined(self._values) else 1
 
     def _reader_session(self, reading: ReadingPlan) -> Any:
         settings = {**_READ_AS_PLANNED, "spark.sql.files.maxPartitionBytes": str(reading.bytes_max)}

@@ -76,13 +76,22 @@ class ReadingPlan:
         return starts
 
 
-def reading_plan(request: RewriteRequest) -> ReadingPlan:
-    """The plan of reading the files of the request, in as many tasks as it allows and its files are worth."""
-    sizes = np.asarray(pc.fill_null(request.scan.files["size"], 0).to_numpy(), dtype=np.int64)
+def tasks_of_one_file(request: RewriteRequest) -> int:
+    """How many tasks may write the rows of the request, so that their files can be put together, and are worth it.
+
+    That is done on a local disk. Shredded variants have a schema of their own in each file.
+    """
+    if not request.scan.table_root.startswith("/") or request.properties.variant_shredding_enabled:
+        return 1
+    return max(1, min(request.tasks_max, int(_sizes(request).sum()) // TASK_BYTES_MIN))
+
+
+def reading_plan(request: RewriteRequest, tasks_max: int) -> ReadingPlan:
+    """The plan of reading the files of the request in so many tasks, or less where few files have most of the bytes."""
+    sizes = _sizes(request)
     order = np.argsort(-sizes, kind="stable")
     total = int(sizes.sum())
-    tasks_max = min(request.tasks_max, total // TASK_BYTES_MIN)
-    if tasks_max < 2 or not _may_be_divided(request):
+    if tasks_max == 1:
         return ReadingPlan(tasks=(tuple(order.tolist()),), bytes_max=_UNLIMITED)
     # No file is larger than the limit: Spark would divide it.
     bytes_max = max(int(sizes.max()), -(-total // tasks_max))
@@ -104,10 +113,8 @@ def _tasks(sizes: npt.NDArray[np.int64], order: npt.NDArray[np.int64], bytes_max
     return tuple(tasks)
 
 
-def _may_be_divided(request: RewriteRequest) -> bool:
-    """Whether the order can be checked, the files are on a local disk, and all tasks write files of one schema."""
-    is_local = request.scan.table_root.startswith("/")
-    return is_local and request.row_counts is not None and not request.properties.variant_shredding_enabled
+def _sizes(request: RewriteRequest) -> npt.NDArray[np.int64]:
+    return np.asarray(pc.fill_null(request.scan.files["size"], 0).to_numpy(), dtype=np.int64)
 
 
 def checked_rewrite(request: RewriteRequest, written: WrittenFiles) -> WrittenFiles:
