@@ -75,16 +75,17 @@ def write_in_order(
     engine = table.session.engine
     frame = with_stable_ids(engine.scan(scan), scan.files, request.row_tracking)
     file_count = max(1, planned.size_bytes // max(1, settings.max_file_bytes))
+    task_count = engine.tasks_of_one_file(request) if file_count == 1 else file_count
     rows = ordered_frame(
         frame,
         order.columns,
         order.curve,
         row_count=shown if shown is not None else frame.count(),
         ranges_max=settings.ranges_max,
-        task_count=engine.tasks_of_one_file(request) if file_count == 1 else file_count,
+        task_count=task_count,
     )
     stored = rows.select(*(rows[quote(field.name)] for field in stored_columns(request)))
-    written = engine.write(dataclasses.replace(write_request(request, stored), one_file=file_count == 1))
+    written = engine.write(dataclasses.replace(write_request(request, stored), one_file=task_count > file_count))
     if shown is not None and written.num_rows != shown:
         raise RowOrderError(table=table.label, problem=f"{written.num_rows} rows were written instead of {shown}")
     outputs = tuple(

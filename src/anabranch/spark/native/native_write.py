@@ -328,7 +328,8 @@ class NativeRewrite:
         frame = with_stable_ids(frame, request.scan.files, request.row_tracking)
         stored = frame.select(*(frame[quote(field.name)] for field in stored_columns(request)))
         with typed_violations():
-            written = self._write.files(dataclasses.replace(write_request(request, stored), one_file=True))
+            one_file = len(reading.tasks) > 1
+            written = self._write.files(dataclasses.replace(write_request(request, stored), one_file=one_file))
         return RewrittenFile(written=checked_rewrite(request, written), order=reading.order)
 
     def tasks_of_one_file(self, request: RewriteRequest) -> int:
