@@ -49,10 +49,10 @@ def differing_rows(differences: Sequence[VectorDifference], load_vectors: LoadVe
     shown = [(difference.shown, difference.num_rows) for difference in differences if difference.shown is not None]
     descriptors, num_rows = zip(*hidden, *shown, strict=True)
     loaded = load_vectors(descriptors, num_rows=num_rows)
-    rest = iter(loaded[len(hidden) :])
+    of_shown = iter(loaded[len(hidden) :])
     return [
-        rows if difference.shown is None else rows - next(rest)
-        for difference, rows in zip(differences, loaded, strict=False)
+        rows if difference.shown is None else rows - next(of_shown)
+        for difference, rows in zip(differences, loaded[: len(hidden)], strict=True)
     ]
 
 
