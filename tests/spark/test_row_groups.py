@@ -98,6 +98,7 @@ def test_encryption_is_seen(spark: SparkSession) -> None:
 
 
 def test_files_that_cannot_be_put_together_are_removed(table_of: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Covers fault F56: OPTIMIZE stops between the files of its tasks and the one that it adds."""
     table = table_of(ids_and_texts())
     several_files(table)
     before = files_in(table)
