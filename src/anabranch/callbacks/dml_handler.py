@@ -68,9 +68,9 @@ class DmlHandler:
         """The rows of a `DeleteFromTable`'s result."""
         target = self._target(session, plan)
 
-        def prepare(_: Attempt) -> Prepared:
-            statement = self._resolved(session, plan, target)
-            return prepare_delete(target.table, statement.only_clause.condition, alias=target.names)
+        def prepare(attempt: Attempt) -> Prepared:
+            condition = self._resolved(session, plan, target).only_clause.condition
+            return prepare_delete(target.table, condition, alias=target.names, attempt=attempt)
 
         return self._driver.numbers(self._executed(target, "DELETE", prepare).num_affected_rows)
 
@@ -78,11 +78,11 @@ class DmlHandler:
         """The rows of an `UpdateTable`'s result."""
         target = self._target(session, plan)
 
-        def prepare(_: Attempt) -> Prepared:
+        def prepare(attempt: Attempt) -> Prepared:
             clause = self._resolved(session, plan, target).only_clause
             assert isinstance(clause, UpdateClause)
             assert clause.values is not None
-            return prepare_update(target.table, clause.values, clause.condition, alias=target.names)
+            return prepare_update(target.table, clause.values, clause.condition, alias=target.names, attempt=attempt)
 
         return self._driver.numbers(self._executed(target, "UPDATE", prepare).num_affected_rows)
 
@@ -124,7 +124,7 @@ class DmlHandler:
         facts = self._facts(session, plan)
         return Target(
             facts=facts,
-            names=bound(facts, changes.attributes(plan), changes.metadata(plan)),
+            names=bound(self._driver, session, plan, facts, changes.attributes(plan), changes.metadata(plan)),
             conflict_retries=changes.retries(plan),
         )
 

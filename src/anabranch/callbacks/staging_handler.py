@@ -113,6 +113,7 @@ class StagingHandler:
             "",
             joined_map({"provider": "delta"}),
             None,
+            None,
             joined_map({STAGED_OPTION: key}),
             None,
         )

@@ -45,7 +45,9 @@ class WriteHandler(StagingHandler):
         chosen = self._chosen(session, plan, facts, write)
         if not write.by_name and chosen.target_alias is None:
             # Spark has matched the columns by their positions at the analysis, which must not have changed.
-            chosen = dataclasses.replace(chosen, target_alias=bound(facts, relation.output()))
+            chosen = dataclasses.replace(
+                chosen, target_alias=bound(self._driver, session, plan, facts, relation.output())
+            )
         if self._driver.anabranch.UserCache.readsTable(
             self._driver.anabranch.UserCache.used(session, plan.query()), facts.table.path
         ):
@@ -82,7 +84,7 @@ class WriteHandler(StagingHandler):
         return dataclasses.replace(
             options,
             replace_where=condition,
-            target_alias=bound(facts, plan.table().output()),
+            target_alias=bound(self._driver, session, plan, facts, plan.table().output()),
             dynamic_partition_overwrite=False,
         )
 

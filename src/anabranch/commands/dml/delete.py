@@ -15,6 +15,7 @@ from anabranch.commands.dml.statement import (
     check_may_change_rows,
     run_statement,
     uses_vectors,
+    version_to_read,
 )
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
 from anabranch.commands.table_access import TableRef
@@ -23,9 +24,12 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.statement_retry import FIRST, Attempt
 
 
-def prepare_delete(table: TableRef, condition: Column | str | None = None, *, alias: RowNames = None) -> Prepared:
+def prepare_delete(
+    table: TableRef, condition: Column | str | None = None, *, alias: RowNames = None, attempt: Attempt = FIRST
+) -> Prepared:
     """A DELETE of the rows for which `condition` is true, or of all rows without one: all of it but its commit.
 
     Raises Spark's `AnalysisException` for a condition that makes no sense, and `AppendOnlyTableError`.
@@ -35,7 +39,7 @@ def prepare_delete(table: TableRef, condition: Column | str | None = None, *, al
         check_may_change_rows(table, snapshot, "DELETE")
         return begin_statement("DELETE", table, snapshot, condition, alias=alias)
 
-    latest = table.latest()
+    latest = version_to_read(table, attempt, alias)
     watch = Stopwatch(table)
     begin_phase("find rows")
     begun = begin_at_version_read(table, latest, begin)

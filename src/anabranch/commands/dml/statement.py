@@ -19,6 +19,7 @@ from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.rows.cached_rows import CachedRows, release
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.row_checks import typed_violations
@@ -193,11 +194,24 @@ def run_with_conflict_retries(table: TableRef, run: Callable[[Attempt], T], conf
     return execute_with_retries(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
 
 
-def version_to_read(table: TableRef, attempt: Attempt) -> Snapshot:
-    """The version that an execution reads: the newest, or the one in which numbers were reserved for it."""
-    return (
-        table.latest() if attempt.reserved is None else table.delta_log.snapshots.at_version(attempt.reserved.version)
-    )
+def version_to_read(table: TableRef, attempt: Attempt, names: RowNames = None) -> Snapshot:
+    """The version that an execution reads: the newest, or the one in which numbers were reserved for it.
+
+    The first execution reads as `version_as_resolved`. Another has lost to a commit since then, and would again.
+    """
+    if attempt.reserved is not None:
+        return table.delta_log.snapshots.at_version(attempt.reserved.version)
+    newest = table.latest()
+    return version_as_resolved(table, newest, names) if attempt.number == 1 else newest
+
+
+def version_as_resolved(table: TableRef, newest: Snapshot, names: RowNames) -> Snapshot:
+    """The newest version or, where columns were added since Spark resolved the statement, the version that it resolved.
+
+    The statement is then one that has begun before the columns were added, and its commit is judged as such.
+    """
+    version = names.version_before_columns(newest) if isinstance(names, BoundAttributes) else None
+    return newest if version is None else table.delta_log.snapshots.at_version(version)
 
 
 def retries_allowed(session: DeltaSession, conflict_retries: int | str | None = None) -> int:

@@ -32,6 +32,7 @@ from anabranch.commands.dml.statement import (
     check_may_change_rows,
     released_on_failure,
     uses_vectors,
+    version_to_read,
 )
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
 from anabranch.commands.dml.update_rows import BegunUpdate, find_rows
@@ -52,19 +53,25 @@ from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.read_set import RowsOfFile
+from anabranch.transactions.statement_retry import FIRST, Attempt
 
 _POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 
 
 def prepare_update(
-    table: TableRef, values: Mapping[str, Value], condition: Column | str | None = None, *, alias: RowNames = None
+    table: TableRef,
+    values: Mapping[str, Value],
+    condition: Column | str | None = None,
+    *,
+    alias: RowNames = None,
+    attempt: Attempt = FIRST,
 ) -> Prepared:
     """An UPDATE of the rows for which `condition` is true, or of all rows without one: all of it but its commit.
 
     Raises Spark's `AnalysisException` for expressions that make no sense, `AssignmentError`, the errors of a value
     that does not fit (`errors.constraints`), and `AppendOnlyTableError`.
     """
-    latest = table.latest()
+    latest = version_to_read(table, attempt, alias)
     watch = Stopwatch(table)
     begin_phase("find rows")
     begun = begin_at_version_read(table, latest, lambda snapshot: _begin(table, snapshot, values, condition, alias))

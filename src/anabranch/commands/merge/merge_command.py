@@ -65,7 +65,7 @@ def merge(
 
 def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt = FIRST) -> Prepared:
     """All of a MERGE but its commit."""
-    latest = version_to_read(table, attempt)
+    latest = version_to_read(table, attempt, statement.alias)
     statement.check(table=table.label)
     source_versions = versions_read(statement.source, table.path)
     first = _version_read(table, latest, source_versions)

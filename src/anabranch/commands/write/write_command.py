@@ -12,7 +12,7 @@ from anabranch.commands.catalog_registration import register, register_if_change
 from anabranch.commands.dml.identity_high_water import generated_numbers, marks_alone, with_moved_marks
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_deletion import RowChanges
-from anabranch.commands.dml.statement import run_with_conflict_retries, version_to_read
+from anabranch.commands.dml.statement import run_with_conflict_retries, version_as_resolved, version_to_read
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import (
@@ -117,9 +117,10 @@ def _write_with_retries(
 ) -> CommittedVersion | None:
     """Write and, unless the table is created, write again after a conflict as often as the user allows."""
     _check_metadata_unused(options, snapshot)
+    first = None if snapshot is None else version_as_resolved(table, snapshot, options.target_alias)
 
     def run(attempt: Attempt) -> CommittedVersion | None:
-        newest = snapshot if attempt.number == 1 else version_to_read(table, attempt)
+        newest = first if attempt.number == 1 else version_to_read(table, attempt)
         source = frame if isinstance(frame, DataFrame) else frame()
         try:
             with replacement_resolved(table, source, options, api, newest) as (rows, resolved):

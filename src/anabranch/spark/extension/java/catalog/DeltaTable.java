@@ -43,6 +43,8 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   public final Map properties;
   /** The version that the user named, or null for the newest when a query runs. */
   public final Long version;
+  /** The version that was looked up, whose columns these are; null for a table that has none yet. */
+  public final Long resolvedVersion;
   /** Options of a reader that decide which rows it gets: settings of the file system, bounds of a change feed, … */
   public final Map options;
   /** The entry in the session's catalog, or null for a table by path. */
@@ -54,10 +56,11 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
 
   /**
    * @param schema as JSON
+   * @param resolvedVersion as an Integer, a Long or null, as is `version`
    * @param partitionColumns separated by NUL, which is in no name, as are clustering columns, and keys and values of the maps
    */
   public DeltaTable(String name, String path, String schema, String partitionColumns, String clusteringColumns, String properties,
-      Object version, String options, Object catalogTable) {
+      Object version, Object resolvedVersion, String options, Object catalogTable) {
     this.name = name;
     this.path = path;
     this.schema = (StructType) DataType.fromJson(schema);
@@ -65,7 +68,8 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     this.partitionColumns = parts(partitionColumns);
     this.clusteringColumns = parts(clusteringColumns);
     this.properties = map(properties);
-    this.version = version == null ? null : Long.valueOf(((Number) version).longValue());
+    this.version = number(version);
+    this.resolvedVersion = number(resolvedVersion);
     this.options = map(options);
     this.catalogTable = catalogTable;
   }
@@ -79,6 +83,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     this.clusteringColumns = clusteringColumns;
     this.properties = table.properties;
     this.version = table.version;
+    this.resolvedVersion = table.resolvedVersion;
     this.options = options;
     this.catalogTable = table.catalogTable;
   }
@@ -93,6 +98,10 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     Map all = new HashMap(options);
     all.put(Transactions.OPTION, key);
     return new DeltaTable(this, clusteringColumns, all);
+  }
+
+  private static Long number(Object number) {
+    return number == null ? null : Long.valueOf(((Number) number).longValue());
   }
 
   private static String[] parts(String text) {

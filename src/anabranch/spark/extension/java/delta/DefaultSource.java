@@ -63,7 +63,7 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
   private static DeltaTable table(CaseInsensitiveStringMap options, StructType schema) {
     Object session = org.apache.spark.sql.classic.SparkSession.active();
     DeltaTable table = PythonCallbacks.tableByOptions(session, options.asCaseSensitiveMap(), schema);
-    if (table == null) return new DeltaTable("delta", "", schema.json(), "", "", "", null, "", null);
+    if (table == null) return new DeltaTable("delta", "", schema.json(), "", "", "", null, null, "", null);
     if (schema != null) table.declared = schema.json();
     return table;
   }

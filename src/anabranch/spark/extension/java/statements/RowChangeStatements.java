@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.PlanHelper$;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.unsafe.Platform;
 import scala.Option;
@@ -62,6 +63,27 @@ public final class RowChangeStatements {
       if (source == null || !source.outputSet().contains(attribute)) return attribute;
     }
     return null;
+  }
+
+  /**
+   * Whether a statement reads rows of the table in that folder besides those that it changes: in its source or query, in a subquery, or
+   * as cached rows.
+   */
+  public static boolean readsTable(Object session, LogicalPlan statement, String path) {
+    if (statement instanceof MergeIntoTable && readsTableIn(session, ((MergeIntoTable) statement).sourceTable(), path)) return true;
+    if (statement instanceof V2WriteCommand && readsTableIn(session, ((V2WriteCommand) statement).query(), path)) return true;
+    Seq nested = statement.subqueriesAll();
+    for (int i = 0; i < nested.size(); i++) if (readsTableIn(session, (LogicalPlan) nested.apply(i), path)) return true;
+    return false;
+  }
+
+  private static boolean readsTableIn(Object session, LogicalPlan rows, String path) {
+    Seq leaves = rows.collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) {
+      String location = PlanFunctions.location((LogicalPlan) leaves.apply(i));
+      if (location != null && location.endsWith(" of " + path)) return true;
+    }
+    return UserCache.readsTable(UserCache.used(session, rows), path);
   }
 
   /** Whether the statement reads `_metadata` and its child does not have it yet. */
