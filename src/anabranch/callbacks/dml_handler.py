@@ -111,7 +111,8 @@ class DmlHandler:
 
     def _checked(self, session: Any, plan: Any) -> Any:
         """The statement. Raises as `check_whole_table` if its target is not the newest version of a whole table."""
-        check_whole_table(self._facts(session, plan), statement=_STATEMENTS[str(plan.nodeName())])
+        if not self._driver.anabranch.RowChangeStatements.changesWholeTable(plan):
+            check_whole_table(self._facts(session, plan), statement=_STATEMENTS[str(plan.nodeName())])
         return plan
 
     def _facts(self, session: Any, plan: Any) -> TableFacts:
@@ -122,10 +123,12 @@ class DmlHandler:
     def _target(self, session: Any, plan: Any) -> Target:
         changes = self._driver.anabranch.RowChangeStatements
         facts = self._facts(session, plan)
+        names = bound(self._driver, session, plan, facts, changes.attributes(plan), changes.metadata(plan))
+        retries, version = changes.execution(plan).split("\0")
         return Target(
             facts=facts,
-            names=bound(self._driver, session, plan, facts, changes.attributes(plan), changes.metadata(plan)),
-            conflict_retries=changes.retries(plan),
+            names=dataclasses.replace(names, version=int(version)) if version else names,
+            conflict_retries=retries or None,
         )
 
     def _resolved(self, session: Any, plan: Any, target: Target) -> ResolvedStatement:

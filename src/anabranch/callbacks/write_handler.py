@@ -42,7 +42,7 @@ class WriteHandler(StagingHandler):
             self._write_staged_rows(facts.options[STAGED_OPTION], session, plan.query(), write.options)
             return self._driver.seq([])
         check_whole_table(facts, statement="INSERT")
-        chosen = self._chosen(session, plan, facts, write)
+        chosen = dataclasses.replace(self._chosen(session, plan, facts, write), resolved_version=write.resolved_version)
         if not write.by_name and chosen.target_alias is None:
             # Spark has matched the columns by their positions at the analysis, which must not have changed.
             chosen = dataclasses.replace(
@@ -138,6 +138,8 @@ class _WriteFacts:
     by_name: bool
     """Whether columns are matched by name, not by position."""
     in_sql: bool
+    resolved_version: int | None
+    """The version that was looked up for just this write, whose query does not read the table; else None."""
     options: dict[str, str]
     """The write's own options override those of the table's name. Schema evolution becomes an option, too."""
 
@@ -151,10 +153,15 @@ class _WriteFacts:
 
 def _facts_of(driver: Driver, plan: Any) -> _WriteFacts:
     """The fields of a `V2WriteCommand`, read from the JVM in one call."""
-    kind, by_name, in_sql, evolves, options = str(driver.anabranch.PlanFunctions.writeFacts(plan)).split("\0", 4)
+    facts = str(driver.anabranch.PlanFunctions.writeFacts(plan))
+    kind, by_name, in_sql, evolves, version, options = facts.split("\0", 5)
     evolution = {"mergeSchema": "true"} if evolves == "1" else {}
     return _WriteFacts(
-        kind=kind, by_name=by_name == "1", in_sql=in_sql == "1", options={**split_map(options), **evolution}
+        kind=kind,
+        by_name=by_name == "1",
+        in_sql=in_sql == "1",
+        resolved_version=int(version) if version else None,
+        options={**split_map(options), **evolution},
     )
 
 

@@ -13,7 +13,6 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 
 CASE_SENSITIVE_SETTING = "spark.sql.caseSensitive"
-_IDENTITY = ("txnappid", "txnversion")
 
 
 class Settings(Protocol):
@@ -44,7 +43,7 @@ def application_of(values: Mapping[str, str], settings: Settings) -> tuple[str, 
 
     Raises `InvalidOptionError`.
     """
-    app_id, version = (values.get(key) for key in _IDENTITY)
+    app_id, version = values.get("txnappid"), values.get("txnversion")
     if app_id is None and version is None:
         app_id = settings.setting("spark.databricks.delta.write.txnAppId")
         version = settings.setting("spark.databricks.delta.write.txnVersion")

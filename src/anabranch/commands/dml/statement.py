@@ -23,6 +23,7 @@ from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.rows.cached_rows import CachedRows, release
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.row_checks import typed_violations
+from anabranch.storage.log_store import is_on_local_disk
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.proposed_commit import OnNewColumns, already_written
 from anabranch.transactions.read_set import FileKey
@@ -197,12 +198,26 @@ def run_with_conflict_retries(table: TableRef, run: Callable[[Attempt], T], conf
 def version_to_read(table: TableRef, attempt: Attempt, names: RowNames = None) -> Snapshot:
     """The version that an execution reads: the newest, or the one in which numbers were reserved for it.
 
-    The first execution reads as `version_as_resolved`. Another has lost to a commit since then, and would again.
+    The first execution reads as `version_looked_up` or `version_as_resolved` says. Another has lost to a commit since
+    then, and would again.
     """
     if attempt.reserved is not None:
         return table.delta_log.snapshots.at_version(attempt.reserved.version)
-    newest = table.latest()
-    return version_as_resolved(table, newest, names) if attempt.number == 1 else newest
+    if attempt.number > 1:
+        return table.latest()
+    looked_up = version_looked_up(table, names.version) if isinstance(names, BoundAttributes) else None
+    return looked_up or version_as_resolved(table, table.latest(), names)
+
+
+def version_looked_up(table: TableRef, version: int | None) -> Snapshot | None:
+    """The version that was looked up for a statement: on an object store, listing the log again costs a request.
+
+    None if it is not known, as for a frame that was made before, and if this process has seen a newer one since. None
+    also on a local disk, where a listing takes less time than the statement would have for other writers in between.
+    """
+    snapshots = table.delta_log.snapshots
+    newest = None if version is None or is_on_local_disk(snapshots.store) else snapshots.cached()
+    return newest if newest is not None and newest.version == version else None
 
 
 def version_as_resolved(table: TableRef, newest: Snapshot, names: RowNames) -> Snapshot:

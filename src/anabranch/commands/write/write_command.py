@@ -12,7 +12,12 @@ from anabranch.commands.catalog_registration import register, register_if_change
 from anabranch.commands.dml.identity_high_water import generated_numbers, marks_alone, with_moved_marks
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_deletion import RowChanges
-from anabranch.commands.dml.statement import run_with_conflict_retries, version_as_resolved, version_to_read
+from anabranch.commands.dml.statement import (
+    run_with_conflict_retries,
+    version_as_resolved,
+    version_looked_up,
+    version_to_read,
+)
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import (
@@ -93,7 +98,7 @@ def _write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: Write
     if not options.data_change:
         check_may_be_part(table, "WRITE with dataChange=false")
     for _ in range(CREATION_RACES_MAX):
-        snapshot = table.delta_log.snapshots.latest_or_none()
+        snapshot = version_looked_up(table, options.resolved_version) or table.delta_log.snapshots.latest_or_none()
         if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:
             exists = PathExistsError if api is WriteApi.SAVE else TableAlreadyExistsError
             raise exists(table=table.label)

@@ -144,6 +144,8 @@ class WriteOptions:
     """Names of columns, separated by commas: an overwrite replaces the rows that equal a written row in all of them."""
     target_alias: RowNames = None
     """The name of the table in conditions, or its columns as Spark has resolved them."""
+    resolved_version: int | None = None
+    """The version that was looked up for just this write, whose rows do not depend on the table; None if unknown."""
     replaced: ReplacedRows | None = None
     dynamic_partition_overwrite: bool = False
     application: tuple[str, int] | None = None

@@ -25,6 +25,8 @@ class BoundAttributes:
     """The plan's attribute for `_metadata` of the rows; None where the statement does not use that column."""
     check: Callable[[Snapshot], None] = lambda _: None
     """Raises `SchemaChangedSinceAnalysisError` where the table has other columns at that version."""
+    version: int | None = None
+    """The version that was looked up for just this statement, which reads nothing else of the table; else None."""
     version_before_columns: Callable[[Snapshot], int | None] = lambda _: None
     """The version that was resolved, if the newest has more columns and else the same; else None. Raises as `check`."""
 

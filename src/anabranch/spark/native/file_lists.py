@@ -61,7 +61,7 @@ class FileListCache:
         numbers = np.column_stack((listing.sizes, listing.times_ms)).astype("<i8").tobytes()
         lengths, texts = _flat(listing.groups, listing.group_count)
         group_of = listing.group_of.astype("<i4").tobytes()
-        numbers_and_groups = ([part] for part in (name_ends, numbers, group_of, lengths, texts))
+        numbers_and_groups = [[part] for part in (name_ends, numbers, group_of, lengths, texts)]
         digest = _digest([variant.encode()], names, *numbers_and_groups, vector_names, [vector_ends])
         with self._lock:
             file_list = self._by_digest.get(digest)

@@ -45,6 +45,8 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   public final Long version;
   /** The version that was looked up, whose columns these are; null for a table that has none yet. */
   public final Long resolvedVersion;
+  /** The number of the execution in whose analysis it was looked up, as ChooseVersions has it. */
+  final Long execution;
   /** Options of a reader that decide which rows it gets: settings of the file system, bounds of a change feed, … */
   public final Map options;
   /** The entry in the session's catalog, or null for a table by path. */
@@ -70,6 +72,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     this.properties = map(properties);
     this.version = number(version);
     this.resolvedVersion = number(resolvedVersion);
+    this.execution = ChooseVersions.numberOfExecution();
     this.options = map(options);
     this.catalogTable = catalogTable;
   }
@@ -84,6 +87,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     this.properties = table.properties;
     this.version = table.version;
     this.resolvedVersion = table.resolvedVersion;
+    this.execution = table.execution;
     this.options = options;
     this.catalogTable = table.catalogTable;
   }
@@ -134,6 +138,11 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     if (entry == null) entry = PythonCallbacks.entryOfPath(org.apache.spark.sql.classic.SparkSession.active(), this);
     DeltaSink.name(entry);
     return entry;
+  }
+
+  /** Whether it shows the newest version of a whole table, not of one partition, and not its changes. */
+  public boolean isWhole() {
+    return version == null && !isChanges() && !options.containsKey("anabranch.partition");
   }
 
   /** Whether its rows are changes of a table. */

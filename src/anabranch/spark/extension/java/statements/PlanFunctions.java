@@ -71,14 +71,15 @@ public final class PlanFunctions {
 
   /**
    * The facts of a write, each with NUL behind it: name of the node, whether it matches columns by name, is a statement of SQL, and may
-   * change the schema (1 or 0 each); then keys and values of its options, in which the write's own follow those of the table's name.
+   * change the schema (1 or 0 each), the version that it may begin with (empty if not known); then keys and values of its options, in
+   * which the write's own follow those of the table's name.
    */
   public static String writeFacts(V2WriteCommand write) {
     LogicalPlan plan = (LogicalPlan) write;
     String flags = flag(write.isByName()) + flag(plan.origin().sqlText().isDefined()) + flag(evolves(write));
     java.util.Map named = ((DataSourceV2Relation) write.table()).options().asCaseSensitiveMap();
     java.util.Map own = scala.jdk.javaapi.CollectionConverters.asJava(options(write));
-    return plan.nodeName() + '\0' + flags + TableFields.entries(named) + TableFields.entries(own);
+    return plan.nodeName() + '\0' + flags + RowChangeStatements.version(plan) + '\0' + TableFields.entries(named) + TableFields.entries(own);
   }
 
   private static scala.collection.Map options(V2WriteCommand write) {

@@ -33,6 +33,8 @@ import scala.collection.immutable.Seq;
 /** The parts of resolved DELETE, UPDATE and MERGE statements, for Python. */
 public final class RowChangeStatements {
   static final TreeNodeTag RETRIES = new TreeNodeTag("anabranch.conflictRetries");
+  /** The version that a statement may begin with. */
+  private static final TreeNodeTag VERSION = new TreeNodeTag("anabranch.resolvedVersion");
   static final String METADATA = "_metadata";
 
   private RowChangeStatements() {}
@@ -46,6 +48,11 @@ public final class RowChangeStatements {
   public static DeltaTable table(LogicalPlan statement) {
     LogicalPlan leaf = leaf(statement);
     return DeltaRelations.isTable(leaf) ? DeltaRelations.tableOf(leaf) : DeltaRelations.unversioned(leaf);
+  }
+
+  /** Whether that is the newest version of a whole table. */
+  public static boolean changesWholeTable(LogicalPlan statement) {
+    return table(statement).isWhole();
   }
 
   /** The statement's attributes for the columns of that table. */
@@ -121,10 +128,36 @@ public final class RowChangeStatements {
     PythonCallbacks.refuseMetadataColumn(of);
   }
 
-  /** How often the statement may run again after a conflict, as text; null if its caller did not set it. */
-  public static String retries(LogicalPlan statement) {
-    Option retries = statement.getTagValue(RETRIES);
-    return retries.isEmpty() ? null : (String) retries.get();
+  /**
+   * The statement, which may begin with the version of its table that was looked up for it: it has not read another one for a query. Not
+   * if a view or a frame of an earlier statement has looked it up.
+   */
+  static LogicalPlan withVersion(Object session, LogicalPlan statement) {
+    boolean writes = statement instanceof V2WriteCommand && DeltaRelations.isTable(((V2WriteCommand) statement).table());
+    if (!writes && target(statement) == null) return statement;
+    DeltaTable table = writes ? DeltaRelations.tableOf(((V2WriteCommand) statement).table()) : table(statement);
+    boolean isOfThisStatement = table.resolvedVersion != null && table.execution.equals(ChooseVersions.numberOfExecution());
+    if (!isOfThisStatement || table.version != null || table.options.containsKey(Transactions.OPTION)) return statement;
+    if (!readsTable(session, statement, table.path)) statement.setTagValue(VERSION, table.resolvedVersion.toString());
+    return statement;
+  }
+
+  /**
+   * How to execute the statement: how often again after a conflict, and the version to begin with, separated by NUL; either is empty if
+   * not set.
+   */
+  public static String execution(LogicalPlan statement) {
+    return tag(statement, RETRIES) + '\0' + version(statement);
+  }
+
+  /** The version to begin with; empty if not set. */
+  static String version(LogicalPlan statement) {
+    return tag(statement, VERSION);
+  }
+
+  private static String tag(LogicalPlan statement, TreeNodeTag tag) {
+    Option value = statement.getTagValue(tag);
+    return value.isEmpty() ? "" : (String) value.get();
   }
 
   /** The relation that the statement changes; null for other statements. */
