@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(autouse=True)
 def _on_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statement, "is_on_local_disk", lambda _: False)
+    monkeypatch.setattr(statement, "is_local", lambda _: False)
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_on_a_local_disk_the_log_is_listed_again(
     delta: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That takes less time than it leaves to others for a conflict."""
-    monkeypatch.setattr(statement, "is_on_local_disk", lambda _: True)
+    monkeypatch.setattr(statement, "is_local", lambda _: True)
     delta.sql(f"UPDATE {table} SET n = 7 WHERE id = 1")
     assert rows(delta, table) == [(0, 0), (1, 7), (1, 7), (2, 20)]
 

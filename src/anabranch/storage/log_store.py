@@ -129,7 +129,12 @@ class IdentifiedStore(Protocol):
 
 def is_on_local_disk(store: LogStore) -> bool:
     """Whether the files of the store are in a folder of this machine."""
-    return store.root.startswith("/")
+    return is_local(store.root)
+
+
+def is_local(root: str) -> bool:
+    """Whether that is a folder of this machine."""
+    return root.startswith("/")
 
 
 IN_TURN_SECONDS_MAX = 0.005

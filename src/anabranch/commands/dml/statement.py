@@ -23,7 +23,7 @@ from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.rows.cached_rows import CachedRows, release
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.storage.log_store import is_on_local_disk
+from anabranch.storage.log_store import is_local
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.proposed_commit import OnNewColumns, already_written
 from anabranch.transactions.read_set import FileKey
@@ -215,8 +215,9 @@ def version_looked_up(table: TableRef, version: int | None) -> Snapshot | None:
     None if it is not known, as for a frame that was made before, and if this process has seen a newer one since. None
     also on a local disk, where a listing takes less time than the statement would have for other writers in between.
     """
-    snapshots = table.delta_log.snapshots
-    newest = None if version is None or is_on_local_disk(snapshots.store) else snapshots.cached()
+    if version is None or is_local(table.path):
+        return None
+    newest = table.delta_log.snapshots.cached()
     return newest if newest is not None and newest.version == version else None
 
 

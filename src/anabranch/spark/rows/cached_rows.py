@@ -12,6 +12,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, NumericType, StringType, StructField
 
@@ -67,6 +69,16 @@ def kept_if_small(frame: DataFrame) -> DataFrame | None:
     jvm: Any = frame.sparkSession._jvm
     kept = jvm.anabranch.SmallPlans.kept(frame._jdf)
     return None if kept is None else DataFrame(kept, frame.sparkSession)
+
+
+def numbers_if_small(frame: DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int64] | None:
+    """These columns of a small frame, computed now: an array of (rows, columns), -1 for NULL.
+
+    `columns` are SQL expressions of whole numbers. None for other frames, and for many rows.
+    """
+    jvm: Any = frame.sparkSession._jvm
+    numbers = jvm.anabranch.SmallPlans.numbers(frame._jdf, "\0".join(columns))
+    return None if numbers is None else np.frombuffer(numbers, "<i8").reshape(-1, len(columns))
 
 
 def not_broadcast(frame: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ in a large file take little space.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from anabranch.deletion_vectors.bitmap_format import bitmap_of
 from anabranch.deletion_vectors.vector_reading import LoadVectors, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.rows.cached_rows import Size, aggregated, size_of
+from anabranch.spark.rows.cached_rows import aggregated, numbers_if_small, size_of
 from anabranch.transactions.rows.row_ids import row_count
 
 CHUNK_BITS = 12
@@ -103,31 +103,34 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedR
     """Runs the frame, which has the position columns of `ScanRequest`, and returns its rows as bitmaps.
 
     Spark's own aggregates build them, 4 KB for each 32,768 positions with a row among them. So executors need no
-    Python, and the driver receives little data, for any number of rows. Rows that the driver has need no job.
+    Python, and the driver receives little data, for any number of rows. Few rows of a small frame are sent as they are.
+    The columns of `group_by` have whole numbers.
     """
-    size = size_of(frame)
-    if size is Size.LOCAL:
-        return _marks_of_rows(frame.select(FILE_ID_COLUMN, ROW_INDEX_COLUMN, *group_by).collect())
+    rows = numbers_if_small(frame, (FILE_ID_COLUMN, *group_by, ROW_INDEX_COLUMN))
+    if rows is not None:
+        return _marks_of_rows(rows)
     # The aggregates count positions from one.
     position = f"{ROW_INDEX_COLUMN} + 1"
     keys = (FILE_ID_COLUMN, *group_by, f"bitmap_bucket_number({position}) AS {_BUCKET}")
     aggregates = (f"bitmap_construct_agg(bitmap_bit_position({position})) AS {_BITS}", f"count(1) AS {_COUNT}")
-    return _gathered(aggregated(frame, size, keys=keys, aggregates=aggregates).toArrow(), group_by)
+    return _gathered(aggregated(frame, size_of(frame), keys=keys, aggregates=aggregates).toArrow(), group_by)
 
 
-def _marks_of_rows(rows: Iterable[tuple[Any, ...]]) -> list[MarkedRows]:
-    """The marks of rows with file id, position and the values that they are grouped by."""
-    by_key: dict[tuple[Any, ...], list[int | None]] = {}
-    for file_id, position, *group in rows:
-        by_key.setdefault((file_id, *group), []).append(position)
+def _marks_of_rows(rows: npt.NDArray[np.int64]) -> list[MarkedRows]:
+    """The marks of rows with file id, the values that they are grouped by, and position."""
+    if not len(rows):
+        return []
+    ordered = rows[np.lexsort(rows.T[::-1])]
+    keys, starts = np.unique(ordered[:, :-1], axis=0, return_index=True)
+    parts = np.split(ordered[:, -1], starts[1:])
     return [
         MarkedRows(
-            file_id=file_id,
+            file_id=file_id if file_id >= 0 else None,
             group=tuple(group),
-            positions=BitMap64([position for position in positions if position is not None]),
+            positions=bitmap_of(positions[positions >= 0].astype(np.uint64)),
             count=len(positions),
         )
-        for (file_id, *group), positions in by_key.items()
+        for (file_id, *group), positions in zip(keys.tolist(), parts, strict=True)
     ]
 
 

@@ -1,5 +1,7 @@
 package anabranch;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
@@ -30,13 +32,17 @@ public final class SmallPlans implements scala.Function0 {
   private static final int SMALL = 1;
   private static final int LOCAL = 2;
   private static final long BYTES_MAX = 4L << 20;
+  /** So many rows of numbers are sent to Python in one message. */
+  private static final int NUMBERS_MAX = 100000;
   private static final Set CHEAP = new HashSet(Arrays.asList(new Object[] {"Project", "Filter", "Join", "Aggregate", "Distinct", "Union",
       "SubqueryAlias", "View", "LogicalRelation", "LocalRelation", "Range", "OneRowRelation", "InMemoryRelation", "ResolvedHint", "Repartition"}));
 
   private final SparkPlan plan;
+  private final int rowsMax;
 
-  private SmallPlans(SparkPlan plan) {
+  private SmallPlans(SparkPlan plan, int rowsMax) {
     this.plan = plan;
+    this.rowsMax = rowsMax;
   }
 
   /**
@@ -60,13 +66,31 @@ public final class SmallPlans implements scala.Function0 {
   public static org.apache.spark.sql.classic.Dataset kept(org.apache.spark.sql.classic.Dataset frame) {
     if (bytes(frame.queryExecution().analyzed()) > BYTES_MAX) return null;
     org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
-    QueryExecution execution = ((org.apache.spark.sql.classic.Dataset) frame.coalesce(1)).queryExecution();
-    List rows = DriverRows.of(execution.executedPlan());
-    if (rows == null) rows = computed(execution);
-    if (rows.size() > DriverRows.ROWS_MAX) return null;
+    List rows = computed(((org.apache.spark.sql.classic.Dataset) frame.coalesce(1)).queryExecution(), DriverRows.ROWS_MAX);
+    if (rows == null) return null;
     Seq kept = scala.jdk.javaapi.CollectionConverters.asScala(rows).toSeq();
     LocalRelation relation = LocalRelation$.MODULE$.apply(frame.queryExecution().analyzed().output(), kept, false, scala.Option.empty());
     return org.apache.spark.sql.classic.Dataset.ofRows(session, relation);
+  }
+
+  /**
+   * These columns of a small frame, computed now, by one task, as numbers of 64 bits, row after row, the lowest byte first; -1 for NULL.
+   *
+   * @param columns SQL expressions of whole numbers, separated by NUL
+   * @return null for a frame that is not small, or has more rows than one message should have
+   */
+  public static byte[] numbers(org.apache.spark.sql.classic.Dataset frame, String columns) {
+    if (bytes(frame.queryExecution().analyzed()) > BYTES_MAX) return null;
+    Column[] wanted = expressions(columns);
+    for (int i = 0; i < wanted.length; i++) wanted[i] = wanted[i].cast("bigint");
+    List rows = computed(((org.apache.spark.sql.classic.Dataset) frame.select(wanted).coalesce(1)).queryExecution(), NUMBERS_MAX);
+    if (rows == null) return null;
+    ByteBuffer numbers = ByteBuffer.allocate(rows.size() * wanted.length * 8).order(ByteOrder.LITTLE_ENDIAN);
+    for (int i = 0; i < rows.size(); i++) {
+      InternalRow row = (InternalRow) rows.get(i);
+      for (int k = 0; k < wanted.length; k++) numbers.putLong(row.isNullAt(k) ? -1 : row.getLong(k));
+    }
+    return numbers.array();
   }
 
   /** The same rows, which Spark does not broadcast to join them by a hash table, however few it takes them for. */
@@ -95,14 +119,19 @@ public final class SmallPlans implements scala.Function0 {
     return columns;
   }
 
-  private static List computed(QueryExecution execution) {
-    SmallPlans body = new SmallPlans(execution.executedPlan());
-    Object rows = SQLExecution$.MODULE$.withNewExecutionId(execution, scala.Option.apply("anabranch rows"), body);
-    return Arrays.asList((InternalRow[]) rows);
+  /** The rows, without a job where the driver has them; null if there are more. */
+  private static List computed(QueryExecution execution, int rowsMax) {
+    List rows = DriverRows.of(execution.executedPlan());
+    if (rows == null) {
+      SmallPlans body = new SmallPlans(execution.executedPlan(), rowsMax);
+      Object taken = SQLExecution$.MODULE$.withNewExecutionId(execution, scala.Option.apply("anabranch rows"), body);
+      rows = Arrays.asList((InternalRow[]) taken);
+    }
+    return rows.size() > rowsMax ? null : rows;
   }
 
   public Object apply() {
-    return plan.executeTake(DriverRows.ROWS_MAX + 1);
+    return plan.executeTake(rowsMax + 1);
   }
 
   /** The bytes that the plan reads; more than any limit for other plans. */

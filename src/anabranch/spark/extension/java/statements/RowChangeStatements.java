@@ -130,7 +130,8 @@ public final class RowChangeStatements {
 
   /**
    * The statement, which may begin with the version of its table that was looked up for it: it has not read another one for a query. Not
-   * if a view or a frame of an earlier statement has looked it up.
+   * if a view or a frame of an earlier statement has looked it up; nor where Spark keeps any rows, which may be the table's: to find out
+   * takes as long as to look it up again.
    */
   static LogicalPlan withVersion(Object session, LogicalPlan statement) {
     boolean writes = statement instanceof V2WriteCommand && DeltaRelations.isTable(((V2WriteCommand) statement).table());
@@ -138,7 +139,7 @@ public final class RowChangeStatements {
     DeltaTable table = writes ? DeltaRelations.tableOf(((V2WriteCommand) statement).table()) : table(statement);
     boolean isOfThisStatement = table.resolvedVersion != null && table.execution.equals(ChooseVersions.numberOfExecution());
     if (!isOfThisStatement || table.version != null || table.options.containsKey(Transactions.OPTION)) return statement;
-    if (!readsTable(session, statement, table.path)) statement.setTagValue(VERSION, table.resolvedVersion.toString());
+    if (UserCache.isEmpty(session) && !readsTable(session, statement, table.path)) statement.setTagValue(VERSION, table.resolvedVersion.toString());
     return statement;
   }
 
