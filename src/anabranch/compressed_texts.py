@@ -11,7 +11,7 @@ import pyarrow as pa
 
 BLOCK_ROWS = 4096
 """The rows that are decompressed together, also where one of them is needed."""
-BATCH_BLOCKS = 16
+BATCH_BLOCKS = 8
 PLAIN_BYTES_MAX = 64 << 10
 """Smaller blocks are not compressed."""
 _CODEC = "zstd"

@@ -27,7 +27,7 @@ from anabranch.protocol.actions import (
 from anabranch.protocol.log_paths import checkpoint_path, sidecar_path, v2_checkpoint_path
 from anabranch.storage.log_store import LogStore
 
-ROW_GROUP_ROWS = 65_536
+ROW_GROUP_ROWS = 32_768
 """One row group is in memory at a time, with its statistics as text."""
 DICTIONARY_BYTES_MAX = 64 << 10
 """Each path occurs once: a larger dictionary, as is the default, would be built in vain for every row group."""
