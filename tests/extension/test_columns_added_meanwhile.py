@@ -116,6 +116,7 @@ def test_it_begins_with_the_version_that_spark_resolved(
         "INSERT INTO {t} REPLACE WHERE id = 1 SELECT id, n FROM {t} WHERE id = 1",
         "INSERT INTO {t} SELECT id + 5, n FROM {kept}",
         "UPDATE {t} SET n = 7 WHERE id IN (SELECT max(id) FROM {kept})",
+        "DELETE FROM {t} AS d WHERE EXISTS (SELECT 1 FROM {kept} k WHERE k.id = d.id + 1)",
         "MERGE INTO {t} t USING {kept} u ON t.id = u.id WHEN MATCHED THEN DELETE",
     ],
 )
@@ -127,6 +128,20 @@ def test_one_that_reads_its_table_is_refused(
     with pytest.raises(SchemaChangedSinceAnalysisError, match="more"):
         delta.sql(statement.format(t=table, kept=kept))
     assert rows(delta, table) == BEFORE
+
+
+def test_one_of_an_older_frame_is_refused(delta: SparkSession, table: str) -> None:
+    """With the version that the frame has looked up it would miss the row that was appended since."""
+    delta.table(table).createOrReplaceTempView("older")
+    try:
+        delta.sql(f"INSERT INTO {table} VALUES (9, 90)")
+        delta.sql(f"ALTER TABLE {table} ADD COLUMN more STRING")
+        for statement in ("UPDATE older SET n = 7 WHERE id = 9", "DELETE FROM older WHERE id = 9"):
+            with pytest.raises(SchemaChangedSinceAnalysisError, match="more"):
+                delta.sql(statement)
+    finally:
+        delta.catalog.dropTempView("older")
+    assert rows(delta, table) == [*BEFORE, (9, 90)]
 
 
 def test_its_commit_is_judged_as_if_it_had_begun_before(

@@ -123,11 +123,11 @@ class DmlHandler:
     def _target(self, session: Any, plan: Any) -> Target:
         changes = self._driver.anabranch.RowChangeStatements
         facts = self._facts(session, plan)
-        names = bound(self._driver, session, plan, facts, changes.attributes(plan), changes.metadata(plan))
         retries, version = changes.execution(plan).split("\0")
+        looked_up = int(version) if version else None
         return Target(
             facts=facts,
-            names=dataclasses.replace(names, version=int(version)) if version else names,
+            names=bound(facts, changes.attributes(plan), changes.metadata(plan), version=looked_up),
             conflict_retries=retries or None,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql.types import StructField, StructType
@@ -68,8 +68,6 @@ class TableFacts:
     """The name that Spark shows."""
     version: int | None
     """The version to read; None for the newest."""
-    resolved_version: int | None
-    """The version that Spark looked up; None for a table that has none yet."""
     schema_json: str
     """The visible schema at look-up."""
     options: Mapping[str, str]
@@ -83,8 +81,9 @@ class TableFacts:
 
 def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
     """The fields of an `anabranch.DeltaTable`, read from the JVM in one call."""
-    fields = driver.anabranch.TableFields.fields(table).split("\0")
-    path, name, version, resolved, schema_json, catalog, database, entry_name, kind, *rest = fields
+    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = driver.anabranch.TableFields.fields(
+        table
+    ).split("\0")
     options = dict(zip(rest[:-1:2], rest[1::2], strict=True))
     storage = {key: value for key, value in options.items() if key.startswith(_STORAGE)}
     transaction = options.get(TRANSACTION_OPTION)
@@ -97,7 +96,6 @@ def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
         table=table_ref,
         name=name,
         version=int(version) if version else None,
-        resolved_version=int(resolved) if resolved else None,
         schema_json=schema_json,
         options=options,
     )
@@ -343,31 +341,28 @@ def check_columns(facts: TableFacts, snapshot: Snapshot) -> None:
     raise _changed(facts, snapshot, fields[moved].name, before=None, now=fields[moved])
 
 
-def version_before_columns(facts: TableFacts, newest: Snapshot, *, reads_table: Callable[[str], bool]) -> int | None:
-    """The version that Spark resolved, if columns were added behind its own since then and nothing else; else None.
+def lacks_columns(facts: TableFacts, snapshot: Snapshot) -> bool:
+    """Whether columns were added behind those that Spark resolved, and nothing else has changed about these.
 
-    None also for a statement that reads the table besides the rows that it changes, as `reads_table` says for a path:
-    it would read the newest version of that, and a statement must not have read a later version than it begins with.
     Raises as `current_columns`.
     """
-    names = current_columns(facts, newest)
-    if names is None or len(names) == len(newest.schema.names) or names != newest.schema.names[: len(names)]:
-        return None
-    if facts.table.open_transaction is not None or reads_table(facts.table.path):
-        return None
-    return facts.resolved_version
+    names = current_columns(facts, snapshot)
+    if names is None or len(names) == len(snapshot.schema.names):
+        return False
+    return names == snapshot.schema.names[: len(names)]
 
 
-def bound(
-    driver: Driver, session: Any, plan: Any, facts: TableFacts, attributes: Any, metadata: Any = None
-) -> BoundAttributes:
-    """The names of the table's columns in a plan, valid while the columns are those that Spark resolved."""
-    reads_table = functools.partial(driver.anabranch.RowChangeStatements.readsTable, session, plan)
+def bound(facts: TableFacts, attributes: Any, metadata: Any = None, *, version: int | None) -> BoundAttributes:
+    """The names of the table's columns in a plan, valid while the columns are those that Spark resolved.
+
+    `version` is the one that was looked up for just this plan.
+    """
     return BoundAttributes(
         attributes,
         metadata=metadata,
+        version=version,
         check=functools.partial(check_columns, facts),
-        version_before_columns=functools.partial(version_before_columns, facts, reads_table=reads_table),
+        lacks_columns=functools.partial(lacks_columns, facts),
     )
 
 

@@ -45,9 +45,8 @@ class WriteHandler(StagingHandler):
         chosen = dataclasses.replace(self._chosen(session, plan, facts, write), resolved_version=write.resolved_version)
         if not write.by_name and chosen.target_alias is None:
             # Spark has matched the columns by their positions at the analysis, which must not have changed.
-            chosen = dataclasses.replace(
-                chosen, target_alias=bound(self._driver, session, plan, facts, relation.output())
-            )
+            names = bound(facts, relation.output(), version=write.resolved_version)
+            chosen = dataclasses.replace(chosen, target_alias=names)
         if self._driver.anabranch.UserCache.readsTable(
             self._driver.anabranch.UserCache.used(session, plan.query()), facts.table.path
         ):
@@ -84,7 +83,7 @@ class WriteHandler(StagingHandler):
         return dataclasses.replace(
             options,
             replace_where=condition,
-            target_alias=bound(self._driver, session, plan, facts, plan.table().output()),
+            target_alias=bound(facts, plan.table().output(), version=write.resolved_version),
             dynamic_partition_overwrite=False,
         )
 

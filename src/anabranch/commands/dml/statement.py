@@ -222,12 +222,13 @@ def version_looked_up(table: TableRef, version: int | None) -> Snapshot | None:
 
 
 def version_as_resolved(table: TableRef, newest: Snapshot, names: RowNames) -> Snapshot:
-    """The newest version or, where columns were added since Spark resolved the statement, the version that it resolved.
+    """The newest version or, where columns were added since that of a statement was looked up, the latter.
 
     The statement is then one that has begun before the columns were added, and its commit is judged as such.
     """
-    version = names.version_before_columns(newest) if isinstance(names, BoundAttributes) else None
-    return newest if version is None else table.delta_log.snapshots.at_version(version)
+    if not isinstance(names, BoundAttributes) or names.version is None or not names.lacks_columns(newest):
+        return newest
+    return table.delta_log.snapshots.at_version(names.version)
 
 
 def retries_allowed(session: DeltaSession, conflict_retries: int | str | None = None) -> int:

@@ -27,8 +27,8 @@ class BoundAttributes:
     """Raises `SchemaChangedSinceAnalysisError` where the table has other columns at that version."""
     version: int | None = None
     """The version that was looked up for just this statement, which reads nothing else of the table; else None."""
-    version_before_columns: Callable[[Snapshot], int | None] = lambda _: None
-    """The version that was resolved, if the newest has more columns and else the same; else None. Raises as `check`."""
+    lacks_columns: Callable[[Snapshot], bool] = lambda _: False
+    """Whether the table has more columns at that version, behind these, and else the same. Raises as `check`."""
 
 
 RowNames = str | BoundAttributes | None

@@ -9,15 +9,14 @@ public final class TableFields {
   private TableFields() {}
 
   /**
-   * The fields, each with NUL at its end: path, name as Spark shows it, version (empty for the newest), version that was looked up (empty where
-   * there is none yet), schema as JSON, catalog, database and name in it, kind of entry (these four empty for a table by path); then keys and values of the options.
+   * The fields, each with NUL at its end: path, name as Spark shows it, version (empty for the newest), schema as JSON, catalog, database and
+   * name in it, kind of entry (these four empty for a table by path); then keys and values of the options.
    */
   public static String fields(DeltaTable table) {
     StringBuilder fields = new StringBuilder();
     add(fields, table.path);
     add(fields, table.name);
     add(fields, table.version == null ? "" : table.version.toString());
-    add(fields, table.resolvedVersion == null ? "" : table.resolvedVersion.toString());
     add(fields, table.schemaJson);
     CatalogTable entry = (CatalogTable) table.catalogTable;
     fields.append(entry == null ? "\0\0\0\0" : entryFields(entry));

@@ -9,15 +9,10 @@ import scala.collection.immutable.Seq;
 public final class UserCache {
   private UserCache() {}
 
-  /** Whether Spark keeps no rows, of any session. */
-  static boolean isEmpty(Object session) {
-    return ((org.apache.spark.sql.classic.SparkSession) session).sharedState().cacheManager().isEmpty();
-  }
-
   /** The plan with cached rows instead of the plans that compute them; the plan itself if nothing is cached. */
   public static LogicalPlan used(Object session, LogicalPlan plan) {
-    if (isEmpty(session)) return plan;
     org.apache.spark.sql.classic.SparkSession spark = (org.apache.spark.sql.classic.SparkSession) session;
+    if (spark.sharedState().cacheManager().isEmpty()) return plan;
     return spark.sessionState().executePlan(plan, org.apache.spark.sql.execution.CommandExecutionMode$.MODULE$.SKIP()).withCachedData();
   }
 
@@ -45,8 +40,8 @@ public final class UserCache {
 
   /** Makes cached rows of the table in that folder be read again at their next use. */
   public static void refresh(Object session, String path) {
-    if (isEmpty(session)) return;
     org.apache.spark.sql.classic.SparkSession spark = (org.apache.spark.sql.classic.SparkSession) session;
+    if (spark.sharedState().cacheManager().isEmpty()) return;
     spark.sharedState().cacheManager().recacheByPath(spark, new Path(path).toString());
   }
 }

@@ -117,7 +117,7 @@ public class ResolveDeltaTables extends org.apache.spark.sql.catalyst.rules.Rule
   }
 
   private LogicalPlan command(LogicalPlan statement) {
-    return PythonCallbacks.commandOf(session, statement.nodeName(), RowChangeStatements.withVersion(session, statement));
+    return PythonCallbacks.commandOf(session, statement.nodeName(), RowChangeStatements.withVersion(statement));
   }
 
   /** Whether the write is resolved: Spark resolves the condition of an overwrite after the query. */

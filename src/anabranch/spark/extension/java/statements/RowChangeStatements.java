@@ -72,27 +72,6 @@ public final class RowChangeStatements {
     return null;
   }
 
-  /**
-   * Whether a statement reads rows of the table in that folder besides those that it changes: in its source or query, in a subquery, or
-   * as cached rows.
-   */
-  public static boolean readsTable(Object session, LogicalPlan statement, String path) {
-    if (statement instanceof MergeIntoTable && readsTableIn(session, ((MergeIntoTable) statement).sourceTable(), path)) return true;
-    if (statement instanceof V2WriteCommand && readsTableIn(session, ((V2WriteCommand) statement).query(), path)) return true;
-    Seq nested = statement.subqueriesAll();
-    for (int i = 0; i < nested.size(); i++) if (readsTableIn(session, (LogicalPlan) nested.apply(i), path)) return true;
-    return false;
-  }
-
-  private static boolean readsTableIn(Object session, LogicalPlan rows, String path) {
-    Seq leaves = rows.collectLeaves();
-    for (int i = 0; i < leaves.size(); i++) {
-      String location = PlanFunctions.location((LogicalPlan) leaves.apply(i));
-      if (location != null && location.endsWith(" of " + path)) return true;
-    }
-    return UserCache.readsTable(UserCache.used(session, rows), path);
-  }
-
   /** Whether the statement reads `_metadata` and its child does not have it yet. */
   static boolean lacksMetadata(LogicalPlan statement) {
     Seq missing = statement.missingInput().toSeq();
@@ -130,17 +109,34 @@ public final class RowChangeStatements {
 
   /**
    * The statement, which may begin with the version of its table that was looked up for it: it has not read another one for a query. Not
-   * if a view or a frame of an earlier statement has looked it up; nor where Spark keeps any rows, which may be the table's: to find out
-   * takes as long as to look it up again.
+   * if a view or a frame of an earlier statement has looked it up: rows that were written since would not be there.
    */
-  static LogicalPlan withVersion(Object session, LogicalPlan statement) {
+  static LogicalPlan withVersion(LogicalPlan statement) {
     boolean writes = statement instanceof V2WriteCommand && DeltaRelations.isTable(((V2WriteCommand) statement).table());
     if (!writes && target(statement) == null) return statement;
     DeltaTable table = writes ? DeltaRelations.tableOf(((V2WriteCommand) statement).table()) : table(statement);
     boolean isOfThisStatement = table.resolvedVersion != null && table.execution.equals(ChooseVersions.numberOfExecution());
     if (!isOfThisStatement || table.version != null || table.options.containsKey(Transactions.OPTION)) return statement;
-    if (UserCache.isEmpty(session) && !readsTable(session, statement, table.path)) statement.setTagValue(VERSION, table.resolvedVersion.toString());
+    if (!readsTable(statement, table.path)) statement.setTagValue(VERSION, table.resolvedVersion.toString());
     return statement;
+  }
+
+  /** Whether a statement reads rows of the table in that folder besides those that it changes: in its source or query, or in a subquery. */
+  private static boolean readsTable(LogicalPlan statement, String path) {
+    if (statement instanceof MergeIntoTable && isRead(((MergeIntoTable) statement).sourceTable(), path)) return true;
+    if (statement instanceof V2WriteCommand && isRead(((V2WriteCommand) statement).query(), path)) return true;
+    Seq nested = statement.subqueriesAll();
+    for (int i = 0; i < nested.size(); i++) if (isRead((LogicalPlan) nested.apply(i), path)) return true;
+    return false;
+  }
+
+  private static boolean isRead(LogicalPlan rows, String path) {
+    Seq leaves = rows.collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) {
+      String location = PlanFunctions.location((LogicalPlan) leaves.apply(i));
+      if (location != null && location.endsWith(" of " + path)) return true;
+    }
+    return false;
   }
 
   /**
