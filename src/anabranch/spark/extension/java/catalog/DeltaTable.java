@@ -58,8 +58,8 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
 
   /**
    * @param schema as JSON
-   * @param resolvedVersion as an Integer, a Long or null, as is `version`
    * @param partitionColumns separated by NUL, which is in no name, as are clustering columns, and keys and values of the maps
+   * @param version an Integer, a Long or null, as is `resolvedVersion`
    */
   public DeltaTable(String name, String path, String schema, String partitionColumns, String clusteringColumns, String properties,
       Object version, Object resolvedVersion, String options, Object catalogTable) {
@@ -140,7 +140,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     return entry;
   }
 
-  /** Whether it shows the newest version of a whole table, not of one partition, and not its changes. */
+  /** Whether it shows the newest version of a whole table. Of others `check_whole_table` in Python says what they are. */
   public boolean isWhole() {
     return version == null && !isChanges() && !options.containsKey("anabranch.partition");
   }

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.collection.immutable.Seq;
 
 /** Our tables as leaves of Spark's plans. */
 public final class DeltaRelations {
@@ -49,6 +50,16 @@ public final class DeltaRelations {
     if (!(node instanceof LogicalRelation) || !(((LogicalRelation) node).relation() instanceof HadoopFsRelation)) return null;
     Object location = ((HadoopFsRelation) ((LogicalRelation) node).relation()).location();
     return location instanceof TableFiles ? ((TableFiles) location).table : null;
+  }
+
+  /** Whether a leaf of the plan is the table in that folder, of which no version is chosen yet. */
+  static boolean reads(LogicalPlan plan, String path) {
+    Seq leaves = plan.collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) {
+      DeltaTable table = unversioned(leaves.apply(i));
+      if (table != null && table.path.equals(path)) return true;
+    }
+    return false;
   }
 
   /** `leaf.copy(…)` with these first arguments; null and further ones, which differ by version, stay as they are. */

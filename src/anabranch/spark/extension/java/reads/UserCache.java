@@ -29,11 +29,7 @@ public final class UserCache {
     for (int i = 0; i < leaves.size(); i++) {
       if (!(leaves.apply(i) instanceof InMemoryRelation)) continue;
       LogicalPlan kept = ((InMemoryRelation) leaves.apply(i)).cacheBuilder().logicalPlan();
-      Seq sources = kept.collectLeaves();
-      for (int k = 0; k < sources.size(); k++) {
-        DeltaTable table = DeltaRelations.unversioned(sources.apply(k));
-        if (table != null && table.path.equals(path)) return true;
-      }
+      if (DeltaRelations.reads(kept, path)) return true;
     }
     return false;
   }

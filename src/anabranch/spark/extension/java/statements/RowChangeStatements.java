@@ -123,19 +123,10 @@ public final class RowChangeStatements {
 
   /** Whether a statement reads rows of the table in that folder besides those that it changes: in its source or query, or in a subquery. */
   private static boolean readsTable(LogicalPlan statement, String path) {
-    if (statement instanceof MergeIntoTable && isRead(((MergeIntoTable) statement).sourceTable(), path)) return true;
-    if (statement instanceof V2WriteCommand && isRead(((V2WriteCommand) statement).query(), path)) return true;
+    if (statement instanceof MergeIntoTable && DeltaRelations.reads(((MergeIntoTable) statement).sourceTable(), path)) return true;
+    if (statement instanceof V2WriteCommand && DeltaRelations.reads(((V2WriteCommand) statement).query(), path)) return true;
     Seq nested = statement.subqueriesAll();
-    for (int i = 0; i < nested.size(); i++) if (isRead((LogicalPlan) nested.apply(i), path)) return true;
-    return false;
-  }
-
-  private static boolean isRead(LogicalPlan rows, String path) {
-    Seq leaves = rows.collectLeaves();
-    for (int i = 0; i < leaves.size(); i++) {
-      String location = PlanFunctions.location((LogicalPlan) leaves.apply(i));
-      if (location != null && location.endsWith(" of " + path)) return true;
-    }
+    for (int i = 0; i < nested.size(); i++) if (DeltaRelations.reads((LogicalPlan) nested.apply(i), path)) return true;
     return false;
   }
 
