@@ -7,12 +7,14 @@ in a large file take little space.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
@@ -80,10 +82,13 @@ def _chunks(positions: BitMap64) -> npt.NDArray[np.uint8]:
     return words.astype("<i8", copy=False).view(np.uint8).reshape(chunk_count, _CHUNK_BYTES)
 
 
-_BUCKET = "__anabranch_bucket"
-_BITS = "__anabranch_bits"
+_GROUP = "__anabranch_group"
 _COUNT = "__anabranch_count"
-_BUCKET_ROWS = 32_768
+_GROUP_BITS = 9
+_WORDS = tuple(f"__anabranch_word_{number}" for number in range((1 << _GROUP_BITS) // 64))
+"""The columns with the bits of 64 positions each."""
+_NO_NUMBER = -1
+"""Instead of NULL."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,18 +107,20 @@ class MarkedRows:
 def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedRows]:
     """Runs the frame, which has the position columns of `ScanRequest`, and returns its rows as bitmaps.
 
-    Spark's own aggregates build them, 4 KB for each 32,768 positions with a row among them. So executors need no
-    Python, and the driver receives little data, for any number of rows. Few rows of a small frame are sent as they are.
-    The columns of `group_by` have whole numbers.
+    Spark's own aggregates build them, eight numbers with a bit for each of 512 positions with a row among them: for
+    aggregates of numbers Spark generates code, for those of its bitmaps it does not. So executors need no Python, and
+    the driver receives little data, for any number of rows. Few rows of a small frame are sent as they are. The columns
+    of `group_by` have whole numbers.
     """
     rows = numbers_if_small(frame, (FILE_ID_COLUMN, *group_by, ROW_INDEX_COLUMN))
     if rows is not None:
         return _marks_of_rows(rows)
-    # The aggregates count positions from one.
-    position = f"{ROW_INDEX_COLUMN} + 1"
-    keys = (FILE_ID_COLUMN, *group_by, f"bitmap_bucket_number({position}) AS {_BUCKET}")
-    aggregates = (f"bitmap_construct_agg(bitmap_bit_position({position})) AS {_BITS}", f"count(1) AS {_COUNT}")
-    return _gathered(aggregated(frame, size_of(frame), keys=keys, aggregates=aggregates).toArrow(), group_by)
+    keys = (FILE_ID_COLUMN, *group_by, f"{ROW_INDEX_COLUMN} >> {_GROUP_BITS} AS {_GROUP}")
+    bit = f"shiftleft(1L, CAST({ROW_INDEX_COLUMN} & 63 AS INT))"
+    word = f"({ROW_INDEX_COLUMN} >> 6) & {len(_WORDS) - 1}"
+    words = [f"bit_or(CASE WHEN {word} = {i} THEN {bit} ELSE 0L END) AS {name}" for i, name in enumerate(_WORDS)]
+    marked = aggregated(frame, size_of(frame), keys=keys, aggregates=[*words, f"count(1) AS {_COUNT}"]).toArrow()
+    return _marks_of_groups(marked, group_by)
 
 
 def _marks_of_rows(rows: npt.NDArray[np.int64]) -> list[MarkedRows]:
@@ -121,17 +128,46 @@ def _marks_of_rows(rows: npt.NDArray[np.int64]) -> list[MarkedRows]:
     if not len(rows):
         return []
     ordered = rows[np.lexsort(rows.T[::-1])]
-    keys, starts = np.unique(ordered[:, :-1], axis=0, return_index=True)
-    parts = np.split(ordered[:, -1], starts[1:])
     return [
-        MarkedRows(
-            file_id=file_id if file_id >= 0 else None,
-            group=tuple(group),
-            positions=bitmap_of(positions[positions >= 0].astype(np.uint64)),
-            count=len(positions),
-        )
-        for (file_id, *group), positions in zip(keys.tolist(), parts, strict=True)
+        _marks(key, positions[positions >= 0].astype(np.uint64), len(positions))
+        for key, of_key in _runs(ordered[:, :-1])
+        for positions in [ordered[of_key, -1]]
     ]
+
+
+def _marks_of_groups(marked: pa.Table, group_by: Sequence[str]) -> list[MarkedRows]:
+    """The marks of rows of the aggregates, which are in any order."""
+    if not len(marked):
+        return []
+    keys = np.stack([_numbers(marked, name) for name in (FILE_ID_COLUMN, *group_by, _GROUP)], axis=1)
+    order = np.lexsort(keys.T[::-1])
+    keys, counts = keys[order], _numbers(marked, _COUNT)[order]
+    words = np.stack([_numbers(marked, name) for name in _WORDS], axis=1)[order].astype("<i8", copy=False)
+    return [
+        _marks(key, _positions(keys[of_key, -1], words[of_key]), int(counts[of_key].sum()))
+        for key, of_key in _runs(keys[:, :-1])
+    ]
+
+
+def _numbers(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    return pc.fill_null(table[name].cast(pa.int64()), _NO_NUMBER).to_numpy()
+
+
+def _runs(keys: npt.NDArray[np.int64]) -> Iterator[tuple[list[int], slice]]:
+    """Each of the keys, which are rows of the array and in order, and where its rows are."""
+    starts = np.flatnonzero(np.any(keys[1:] != keys[:-1], axis=1)) + 1
+    for start, end in itertools.pairwise([0, *starts.tolist(), len(keys)]):
+        yield keys[start].tolist(), slice(start, end)
+
+
+def _marks(key: Sequence[int], positions: npt.NDArray[np.uint64], count: int) -> MarkedRows:
+    file_id, *group = key
+    return MarkedRows(
+        file_id=None if file_id == _NO_NUMBER else file_id,
+        group=tuple(group),
+        positions=bitmap_of(positions),
+        count=count,
+    )
 
 
 def marked_positions(frame: DataFrame) -> dict[int, BitMap64]:
@@ -139,31 +175,10 @@ def marked_positions(frame: DataFrame) -> dict[int, BitMap64]:
     return {marks.file_id: marks.positions for marks in mark_rows(frame) if marks.file_id is not None}
 
 
-def _gathered(marked: pa.Table, group_by: Sequence[str]) -> list[MarkedRows]:
-    keys = zip(*(marked[name].to_pylist() for name in (FILE_ID_COLUMN, *group_by)), strict=True)
-    buckets, bits, counts = (marked[name].to_pylist() for name in (_BUCKET, _BITS, _COUNT))
-    rows_by_key: dict[tuple[Any, ...], list[int]] = {}
-    for row, key in enumerate(keys):
-        rows_by_key.setdefault(key, []).append(row)
-    return [
-        MarkedRows(
-            file_id=file_id,
-            group=tuple(group),
-            positions=_united([(buckets[row], bits[row]) for row in rows if buckets[row] is not None]),
-            count=sum(counts[row] for row in rows),
-        )
-        for (file_id, *group), rows in rows_by_key.items()
-    ]
-
-
-def _united(parts: Sequence[tuple[int, bytes]]) -> BitMap64:
-    if not parts:
-        return BitMap64()
-    return bitmap_of(np.concatenate([_positions(bucket, bits) for bucket, bits in sorted(parts)]))
-
-
-def _positions(bucket: int, bits: bytes) -> npt.NDArray[np.uint64]:
-    """The positions of the set bits: bit i & 7 of byte i >> 3 is row i of the bucket. The first bucket has number 1."""
+def _positions(groups: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The positions of the set bits, in order, of groups in order: bit i & 63 of word i >> 6 is row i of its group."""
     # As truth values, of which numpy finds the true ones several times as fast as numbers that are not zero.
-    marked = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").view(np.bool_))
-    return marked.astype(np.uint64) + np.uint64((bucket - 1) * _BUCKET_ROWS)
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_)
+    marked = np.flatnonzero(bits)
+    starts = groups[marked >> _GROUP_BITS] << _GROUP_BITS
+    return (starts + (marked & ((1 << _GROUP_BITS) - 1))).astype(np.uint64)
