@@ -38,30 +38,33 @@ class Merge(Statement):
 
     @functools.cached_property
     def by_key(self) -> dict[int, Row]:
-        return {row.k: row for row in self.source}
+        return {self.key_of(row): row for row in self.source}
+
+    def key_of(self, row: Row) -> int:
+        return row.k
 
     def changes(self, row: Row) -> bool:
-        source = self.by_key.get(row.k)
+        source = self.by_key.get(self.key_of(row))
         if source is None:
             return self.not_in_source is not None and self.not_in_source(row)
         return self.matched != "update below" or _is_below(row, source)
 
     def leaves_alone(self, row: Row) -> bool:
-        return row.k in self.by_key and not self.changes(row)
+        return self.key_of(row) in self.by_key and not self.changes(row)
 
     def plan(self, rows: Sequence[Row]) -> Plan:
         changed = [number for number, row in enumerate(rows) if self.changes(row)]
-        images = {number: image for number in changed if (image := self._image(rows[number])) is not None}
-        present = {row.k for row in rows}
-        new = [row for row in self.source if row.k not in present] if self.inserts else []
+        images = {number: image for number in changed if (image := self.image(rows[number])) is not None}
+        present = set(map(self.key_of, rows))
+        new = [row for row in self.source if self.key_of(row) not in present] if self.inserts else []
         return Plan(
-            looks=tuple(self._looks(rows)),
+            looks=tuple(self.looks(rows)),
             deletes=frozenset(changed),
             inserts=(*images.values(), *new),
             images_of=tuple(images),
         )
 
-    def _image(self, row: Row) -> Row | None:
+    def image(self, row: Row) -> Row | None:
         """What becomes of a row that is changed; None for nothing."""
         source = self.by_key.get(row.k)
         if source is None:
@@ -75,7 +78,7 @@ class Merge(Statement):
                 return None
         return row._replace(v=source.v)
 
-    def _looks(self, rows: Sequence[Row]) -> list[Look]:
+    def looks(self, rows: Sequence[Row]) -> list[Look]:
         if self.tells_changes:
             kinds = (True, False) if self.matched == "update below" else (True,)
             return [look(MergeRows(self, changes=changes), rows) for changes in kinds]

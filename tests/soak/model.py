@@ -1,7 +1,8 @@
-"""What each statement of the soak does, as a plain function on rows: the judge plays the log by it.
+"""What each statement of the soak does to a table: the judge plays the log by it.
 
-A statement is a JSON object with a `kind`; `statements.py` makes them and says them in SQL. All columns are BIGINT,
-`id` identifies a row.
+A statement is a JSON object with a `kind`; `statements.py` makes them and says them in SQL. What a statement does to
+rows is the same as in `tests/concurrency`. Here are the rows and conditions of the soak, and what else a table has:
+columns and constraints, which come and go. All columns are BIGINT, `id` identifies a row.
 """
 
 from __future__ import annotations
@@ -9,6 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from concurrency.conditions import EVERY
+from concurrency.merging import Merge
+from concurrency.statements import Delete, Insert, InsertSelect, Look, Plan, ReplaceWhere, Update
+from concurrency.statements import Statement as RowStatement
 
 Statement = dict[str, Any]
 Row = Mapping[str, int | None]
@@ -50,31 +56,76 @@ class State:
         return fitted  # type: ignore[return-value]
 
 
-def satisfies(row: Row, where: list[Any] | None) -> bool:
-    """`where` is `[column, divisor, remainders]`, or `["id", 0, ids]`; None is true."""
-    if where is None:
-        return True
-    column, divisor, among = where
-    value = row[column]
-    if value is None:
-        return False
-    return (value % divisor if divisor else value) in among
+@dataclasses.dataclass(frozen=True)
+class Among:
+    """The rows whose value of a column, or whose remainder of it, is one of these; a divisor of 0 means the value."""
+
+    column: str
+    divisor: int
+    values: list[int]
+
+    def __call__(self, row: Row) -> bool:
+        value = row[self.column]
+        return value is not None and (value % self.divisor if self.divisor else value) in self.values
 
 
-def changed(row: Row, assignments: Mapping[str, list[Any]]) -> Row:
-    """Each is `[column, amount]`: the column's value and so much more."""
-    values = {
-        column: None if row[source] is None else row[source] + amount  # type: ignore[operator]
-        for column, (source, amount) in assignments.items()
-    }
-    return {**row, **values}
+@dataclasses.dataclass(frozen=True)
+class Sums:
+    """An assignment of the sum of a column and an amount, by the column that it is assigned to."""
+
+    values: Mapping[str, tuple[str, int]]
+
+    def __call__(self, row: Row) -> Row:
+        old = {column: (row[source], amount) for column, (source, amount) in self.values.items()}
+        return {**row, **{column: None if value is None else value + amount for column, (value, amount) in old.items()}}
+
+
+@dataclasses.dataclass(frozen=True)
+class MergeAmounts(Merge):
+    """A MERGE by `id` that adds the source's `n`. With `deletes` it deletes rows whose `n` is divisible by three."""
+
+    deletes: bool = False
+
+    def key_of(self, row: Any) -> int:
+        key: int = row["id"]
+        return key
+
+    def image(self, row: Any) -> Any:
+        n = row["n"]
+        if n is None:
+            return row
+        return None if self.deletes and n % 3 == 0 else {**row, "n": n + self.by_key[self.key_of(row)]["n"]}
+
+    def looks(self, rows: object) -> list[Look]:
+        """None: the soak judges the rows that a statement leaves, not those that it has read."""
+        return []
+
+
+def _plan(state: State, statement: RowStatement) -> tuple[list[Row], Plan]:
+    """The rows by id, and what the statement does to them."""
+    rows = [state.rows[key] for key in sorted(state.rows)]
+    return rows, statement.plan(rows)
+
+
+def _after(state: State, statement: RowStatement) -> State:
+    rows, plan = _plan(state, statement)
+    kept = {row["id"]: row for number, row in enumerate(rows) if number not in plan.deletes}
+    new = state.fitted(list(plan.inserts))
+    if new.keys() & kept.keys():
+        raise Inapplicable("a new row is there already")
+    return state.with_rows({**kept, **new})
+
+
+def _where(state: State, statement: Statement) -> Callable[[Row], bool]:
+    if statement["where"] is None:
+        return EVERY
+    condition = Among(*statement["where"])
+    state.has(condition.column)
+    return condition
 
 
 def _insert(state: State, statement: Statement) -> State:
-    new = state.fitted(statement["rows"])
-    if new.keys() & state.rows.keys():
-        raise Inapplicable("a new row is there already")
-    return state.with_rows({**state.rows, **new})
+    return _after(state, Insert(tuple(statement["rows"])))
 
 
 def _insert_merging(state: State, statement: Statement) -> State:
@@ -84,45 +135,31 @@ def _insert_merging(state: State, statement: Statement) -> State:
 
 
 def _insert_select(state: State, statement: Statement) -> State:
-    state.has(statement["where"][0])
-    chosen = sorted(key for key, row in state.rows.items() if satisfies(row, statement["where"]))[: statement["limit"]]
-    copies = [{"id": statement["base"] + number, "n": state.rows[key]["n"]} for number, key in enumerate(chosen)]
-    return _insert(state, {"rows": copies})
+    _, plan = _plan(state, InsertSelect(_where(state, statement), lambda row: {"n": row["n"]}))
+    copies = plan.inserts[: statement["limit"]]
+    return _insert(state, {"rows": [{"id": statement["base"] + number, **copy} for number, copy in enumerate(copies)]})
 
 
 def _update(state: State, statement: Statement) -> State:
-    state.has(statement["where"][0], *statement["set"], *(source for source, _ in statement["set"].values()))
-    rows = {
-        key: changed(row, statement["set"]) if satisfies(row, statement["where"]) else row
-        for key, row in state.rows.items()
-    }
-    return state.with_rows(rows)
+    sums = Sums(statement["set"])
+    state.has(*sums.values, *(source for source, _ in sums.values.values()))
+    return _after(state, Update(_where(state, statement), sums))
 
 
 def _delete(state: State, statement: Statement) -> State:
-    state.has(*(statement["where"] or [])[:1])
-    return state.with_rows({key: row for key, row in state.rows.items() if not satisfies(row, statement["where"])})
+    return _after(state, Delete(_where(state, statement)))
 
 
 def _merge(state: State, statement: Statement) -> State:
-    rows = dict(state.rows)
-    for source in statement["rows"]:
-        key, row = source["id"], rows.get(source["id"])
-        if row is None:
-            rows.update(state.fitted([source]))
-        elif statement["deletes"] and row["n"] is not None and row["n"] % 3 == 0:
-            del rows[key]
-        else:
-            rows[key] = {**row, "n": None if row["n"] is None else row["n"] + source["n"]}
-    return state.with_rows(rows)
+    return _after(state, MergeAmounts(tuple(statement["rows"]), deletes=statement["deletes"]))
 
 
 def _replace_where(state: State, statement: Statement) -> State:
-    return _insert(_delete(state, statement), statement)
+    return _after(state, ReplaceWhere(_where(state, statement), tuple(statement["rows"])))
 
 
 def _overwrite(state: State, statement: Statement) -> State:
-    return state.with_rows(state.fitted(statement["rows"]))
+    return _after(state, ReplaceWhere(EVERY, tuple(statement["rows"])))
 
 
 def _overwrite_schema(state: State, statement: Statement) -> State:
