@@ -231,13 +231,17 @@ public final class PlanFunctions {
   public static org.apache.spark.sql.classic.Dataset filteredLike(org.apache.spark.sql.classic.Dataset frame,
       org.apache.spark.sql.classic.Dataset filtered, org.apache.spark.sql.classic.Dataset columns) {
     Made made = new Made(aliased(frame.queryExecution().analyzed().output(), columns.queryExecution().analyzed().output()));
-    org.apache.spark.sql.classic.Dataset rows = frame;
+    List conditions = new ArrayList();
     LogicalPlan plan = filtered.queryExecution().analyzed();
     while (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Filter) {
       org.apache.spark.sql.catalyst.plans.logical.Filter filter = (org.apache.spark.sql.catalyst.plans.logical.Filter) plan;
-      rows = rows.where(ExpressionUtils.column((Expression) filter.condition().transform(made)));
+      conditions.add(filter.condition());
       plan = filter.child();
     }
+    org.apache.spark.sql.classic.Dataset rows = frame;
+    // The first condition is the last that was come by. It is evaluated first, and may be cheaper than those behind it.
+    for (int i = conditions.size() - 1; i >= 0; i--)
+      rows = rows.where(ExpressionUtils.column((Expression) ((Expression) conditions.get(i)).transform(made)));
     return rows;
   }
 
