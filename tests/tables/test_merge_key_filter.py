@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from unittest import mock
 
 import pytest
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from anabranch.commands.dml import file_sample
 from anabranch.commands.merge import merge_source
+from anabranch.spark.conditions.join_conditions import JoinScope
 from anabranch.spark.conditions.key_filter import KeyFilter
 from session_kinds import in_this_process
 from tables.large_tables import every_table_is_large
@@ -64,6 +65,23 @@ def test_the_same_rows_as_without(delta: SparkSession, table: str, filters: list
         assert delta.sql(merge).collect() == counts
     assert len(filters) == 1
     assert sorted(delta.sql(f"SELECT * FROM {table}").collect(), key=repr) == rows
+
+
+def test_bounds_of_the_keys_are_asked_first(delta: SparkSession, table: str, filters: list[int]) -> None:
+    """To compare a key with two others takes less time than to look it up in the filter."""
+    plans: list[str] = []
+    where = JoinScope.where
+
+    def planned(scope: JoinScope, rows: DataFrame, conditions: Sequence[Column]) -> DataFrame:
+        filtered = where(scope, rows, conditions)
+        plans.append(filtered._jdf.queryExecution().optimizedPlan().toString())
+        return filtered
+
+    with mock.patch.object(JoinScope, "where", planned):
+        delta.sql(f"MERGE INTO {table} AS t USING changes AS s ON t.a = s.a WHEN MATCHED THEN DELETE").collect()
+    (plan,) = plans
+    assert plan.index(">= 3") < plan.index("<= 1499") < plan.index("might_contain")
+    assert filters == [1]
 
 
 def test_clauses_for_unmatched_rows_of_the_table_need_all_of_them(
