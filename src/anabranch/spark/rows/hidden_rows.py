@@ -150,7 +150,8 @@ def _marks_of_groups(marked: pa.Table, group_by: Sequence[str]) -> list[MarkedRo
 
 
 def _numbers(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
-    return pc.fill_null(table[name].cast(pa.int64()), _NO_NUMBER).to_numpy()
+    numbers: npt.NDArray[np.int64] = pc.fill_null(table[name].cast(pa.int64()), _NO_NUMBER).to_numpy()
+    return numbers
 
 
 def _runs(keys: npt.NDArray[np.int64]) -> Iterator[tuple[list[int], slice]]:
@@ -180,5 +181,6 @@ def _positions(groups: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> n
     # As truth values, of which numpy finds the true ones several times as fast as numbers that are not zero.
     bits = np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_)
     marked = np.flatnonzero(bits)
-    starts = groups[marked >> _GROUP_BITS] << _GROUP_BITS
-    return (starts + (marked & ((1 << _GROUP_BITS) - 1))).astype(np.uint64)
+    positions: npt.NDArray[np.int64] = groups[marked >> _GROUP_BITS] << _GROUP_BITS
+    positions += marked & ((1 << _GROUP_BITS) - 1)
+    return positions.astype(np.uint64)
