@@ -239,7 +239,7 @@ public final class PlanFunctions {
       plan = filter.child();
     }
     org.apache.spark.sql.classic.Dataset rows = frame;
-    // The first condition is the last that was come by. It is evaluated first, and may be cheaper than those behind it.
+    // The last condition is on top of the plan. Spark evaluates the first one first, and it may be cheaper than those behind it.
     for (int i = conditions.size() - 1; i >= 0; i--)
       rows = rows.where(ExpressionUtils.column((Expression) ((Expression) conditions.get(i)).transform(made)));
     return rows;
