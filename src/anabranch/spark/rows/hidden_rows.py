@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,10 +81,11 @@ def _chunks(positions: BitMap64) -> npt.NDArray[np.uint8]:
     return words.astype("<i8", copy=False).view(np.uint8).reshape(chunk_count, _CHUNK_BYTES)
 
 
-_GROUP = "__anabranch_group"
+_BLOCK = "__anabranch_block"
 _COUNT = "__anabranch_count"
-_GROUP_BITS = 9
-_WORDS = tuple(f"__anabranch_word_{number}" for number in range((1 << _GROUP_BITS) // 64))
+_BLOCK_BITS = 9
+"""A block has 2^9 positions."""
+_WORDS = tuple(f"__anabranch_word_{number}" for number in range((1 << _BLOCK_BITS) // 64))
 """The columns with the bits of 64 positions each."""
 _NO_NUMBER = -1
 """Instead of NULL."""
@@ -97,7 +97,7 @@ class MarkedRows:
 
     file_id: int | None
     """Row number of the file in the request's table of files; None for rows that are in no file yet."""
-    group: tuple[Any, ...]
+    group: tuple[int, ...]
     """The values of the columns that the rows were grouped by."""
     positions: BitMap64
     count: int
@@ -107,7 +107,7 @@ class MarkedRows:
 def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedRows]:
     """Runs the frame, which has the position columns of `ScanRequest`, and returns its rows as bitmaps.
 
-    Spark's own aggregates build them, eight numbers with a bit for each of 512 positions with a row among them: for
+    Spark's own aggregates build them, for each block of 512 positions with a row among them eight numbers of bits: for
     aggregates of numbers Spark generates code, for those of its bitmaps it does not. So executors need no Python, and
     the driver receives little data, for any number of rows. Few rows of a small frame are sent as they are. The columns
     of `group_by` have whole numbers.
@@ -115,12 +115,12 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedR
     rows = numbers_if_small(frame, (FILE_ID_COLUMN, *group_by, ROW_INDEX_COLUMN))
     if rows is not None:
         return _marks_of_rows(rows)
-    keys = (FILE_ID_COLUMN, *group_by, f"{ROW_INDEX_COLUMN} >> {_GROUP_BITS} AS {_GROUP}")
+    keys = (FILE_ID_COLUMN, *group_by, f"{ROW_INDEX_COLUMN} >> {_BLOCK_BITS} AS {_BLOCK}")
     bit = f"shiftleft(1L, CAST({ROW_INDEX_COLUMN} & 63 AS INT))"
     word = f"({ROW_INDEX_COLUMN} >> 6) & {len(_WORDS) - 1}"
     words = [f"bit_or(CASE WHEN {word} = {i} THEN {bit} ELSE 0L END) AS {name}" for i, name in enumerate(_WORDS)]
     marked = aggregated(frame, size_of(frame), keys=keys, aggregates=[*words, f"count(1) AS {_COUNT}"]).toArrow()
-    return _marks_of_groups(marked, group_by)
+    return _marks_of_blocks(marked, group_by)
 
 
 def _marks_of_rows(rows: npt.NDArray[np.int64]) -> list[MarkedRows]:
@@ -135,11 +135,11 @@ def _marks_of_rows(rows: npt.NDArray[np.int64]) -> list[MarkedRows]:
     ]
 
 
-def _marks_of_groups(marked: pa.Table, group_by: Sequence[str]) -> list[MarkedRows]:
-    """The marks of rows of the aggregates, which are in any order."""
+def _marks_of_blocks(marked: pa.Table, group_by: Sequence[str]) -> list[MarkedRows]:
+    """The marks of the aggregates by block, which are in any order."""
     if not len(marked):
         return []
-    keys = np.stack([_numbers(marked, name) for name in (FILE_ID_COLUMN, *group_by, _GROUP)], axis=1)
+    keys = np.stack([_numbers(marked, name) for name in (FILE_ID_COLUMN, *group_by, _BLOCK)], axis=1)
     order = np.lexsort(keys.T[::-1])
     keys, counts = keys[order], _numbers(marked, _COUNT)[order]
     words = np.stack([_numbers(marked, name) for name in _WORDS], axis=1)[order].astype("<i8", copy=False)
@@ -176,11 +176,11 @@ def marked_positions(frame: DataFrame) -> dict[int, BitMap64]:
     return {marks.file_id: marks.positions for marks in mark_rows(frame) if marks.file_id is not None}
 
 
-def _positions(groups: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """The positions of the set bits, in order, of groups in order: bit i & 63 of word i >> 6 is row i of its group."""
+def _positions(blocks: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The positions of the set bits, in order, of blocks in order: bit i & 63 of word i >> 6 is row i of its block."""
     # As truth values, of which numpy finds the true ones several times as fast as numbers that are not zero.
     bits = np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_)
     marked = np.flatnonzero(bits)
-    positions: npt.NDArray[np.int64] = groups[marked >> _GROUP_BITS] << _GROUP_BITS
-    positions += marked & ((1 << _GROUP_BITS) - 1)
+    positions: npt.NDArray[np.int64] = blocks[marked >> _BLOCK_BITS] << _BLOCK_BITS
+    positions += marked & ((1 << _BLOCK_BITS) - 1)
     return positions.astype(np.uint64)
