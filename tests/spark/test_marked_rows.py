@@ -54,6 +54,15 @@ def test_rows_of_a_frame_that_several_tasks_compute(delta: SparkSession) -> None
     assert marks(frame) == expected_marks(frame)
 
 
+def test_first_and_last_positions_of_words_and_blocks(delta: SparkSession) -> None:
+    """The last bit of a word is the sign of its number."""
+    positions = [0, 63, 64, 127, 447, 448, 511, 512, 575, 1023, 1024, 2**32 - 1, 2**32]
+    rows = ", ".join(f"(0, {position}L, 0)" for position in positions)
+    frame = delta.sql(f"SELECT * FROM VALUES {rows} AS r({', '.join(COLUMNS)})").sort("action")
+    assert numbers_if_small(frame, COLUMNS) is None
+    assert marks(frame) == {(0, 0): (set(positions), len(positions))}
+
+
 def test_rows_that_are_in_no_file(delta: SparkSession) -> None:
     far = 3 * 2**32
     rows = f"(NULL, NULL, 0), (NULL, NULL, 0), (0, 5L, 0), (0, {far}, 0), (0, 5L, 0), (0, 5L, -1), (2, 0L, 0)"
