@@ -23,6 +23,7 @@ from anabranch.commands.dml.statement import (
     version_to_read,
 )
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
+from anabranch.commands.merge.merge_all_rows import all_rows, are_all, only_matched
 from anabranch.commands.merge.merge_plan import MergePlan, plan_merge
 from anabranch.commands.merge.merge_rows import MergeRun, filters_rows, mark_rows, record_rows
 from anabranch.commands.merge.merge_sample import with_sample
@@ -91,10 +92,13 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
         run = MergeRun.of(plan, target, facts, reserved=attempt.reserved)
         with watch.measured("scanTimeMs", phase="find matches"):
             run = with_sample(run) if run.may_read_twice else run
-            marked = mark_rows(run, cached)
-        record_rows(transaction, run, marked)
+            marked = all_rows(run) or mark_rows(run, cached)
         with watch.measured("rewriteTimeMs"):
             merged = write_merge(run, marked)
+        if marked.is_assumed and not are_all(marked, merged):
+            with watch.measured("scanTimeMs", phase="find matches"):
+                marked, merged = only_matched(run, merged, cached)
+        record_rows(transaction, run, marked)
         counts = {
             "updated": marked.num_updated,
             "deleted": marked.num_deleted,

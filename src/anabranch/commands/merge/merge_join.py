@@ -12,7 +12,7 @@ from anabranch.commands.merge.merge_values import ClauseValues, output_name
 from anabranch.schema.paths import quote
 from anabranch.spark.conditions.column_names import RowNames, named_again
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.rows.cached_rows import Size, not_broadcast, size_of
+from anabranch.spark.rows.cached_rows import COUNTED, Size, not_broadcast, size_of
 
 ACTION_COLUMN = "__anabranch_action"
 """The number of the clause that applies to the row: clauses of WHEN MATCHED are numbered first, then those of WHEN NOT
@@ -88,6 +88,15 @@ class MergeJoin:
         recomputed = _computed(values, unmatched, outputs, _values_of(rows), action=_DECIDED, otherwise=True)
         decided = F.col(_DECIDED).alias(ACTION_COLUMN)
         return both.select(*(rows[quote(name)] for name in (*keeps, *POSITION)), decided, *recomputed)
+
+    def decided_and_counted(
+        self, rows: DataFrame, values: Mapping[int, ClauseValues], *, keeps: Sequence[str], outputs: Sequence[str]
+    ) -> DataFrame:
+        """The same as `decided`, behind a filter by `COUNTED`, which counts unmatched rows of the table, too."""
+        pairs = self._pairs(rows, "left")
+        computed = _computed(values, range(len(self.conditions.matched)), outputs, _values_of(rows))
+        decided = pairs.select(*(rows[quote(name)] for name in (*keeps, *POSITION)), ACTION_COLUMN, *computed)
+        return decided.where(COUNTED).where(f"{ACTION_COLUMN} IS NOT NULL")
 
     def inserted(
         self,

@@ -159,6 +159,8 @@ class MarkedRows:
     """How many rows are `matched` or `unmatched`, and `updated` or `deleted`."""
     is_ambiguous: bool
     """Whether several rows of the source change one row."""
+    is_assumed: bool = False
+    """Whether these are the rows of `all_rows`, which the observation of the frame has to confirm."""
 
     @property
     def num_updated(self) -> int:
@@ -192,7 +194,7 @@ def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
     """
     if not run.files.any():
         return MarkedRows(
-            frame=None, read=None, changed={}, matched={}, num_pairs=0, counts=_no_counts(), is_ambiguous=False
+            frame=None, read=None, changed={}, matched={}, num_pairs=0, counts=no_counts(), is_ambiguous=False
         )
     read = run.target.read(run.files)
     frame = _joined(run, run.that_may_match(read.frame))
@@ -228,7 +230,7 @@ def _marked(frame: DataFrame, read: ReadFiles, statement: MergeStatement) -> Mar
     """Run the frame, which `_joined` made of the rows of `read`."""
     changed: _Positions = {}
     matched: _Positions = {}
-    counts = _no_counts()
+    counts = no_counts()
     num_pairs = num_changes = 0
     for marks in marks_of_frame(frame, group_by=(ACTION_COLUMN,)):
         (action,) = marks.group
@@ -256,7 +258,8 @@ def _marked(frame: DataFrame, read: ReadFiles, statement: MergeStatement) -> Mar
     )
 
 
-def _no_counts() -> dict[str, int]:
+def no_counts() -> dict[str, int]:
+    """The counts of `MarkedRows` without any row."""
     return dict.fromkeys(("matched updated", "matched deleted", "unmatched updated", "unmatched deleted"), 0)
 
 

@@ -177,6 +177,7 @@ def _write_rows(
             schema=with_tracking_columns(schema, tracking),
             partition_columns=partition_columns,
             properties=properties,
+            counts=marked.is_assumed,
         )
         change_files: tuple[AddCDCFile, ...] = ()
         if feeds:

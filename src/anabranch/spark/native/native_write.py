@@ -80,11 +80,17 @@ class NativeWrite:
         """Runs the frame and writes its rows; rows that the driver already has are written without a job, if few."""
         check_storable(request.schema, table=request.table_root)
         schema = without_void(request.schema)
+        frame = _writable(request, schema)
         with self._storage_errors(request):
-            entries = self._written(_writable(request, schema), request, schema)
+            entries = self._written(frame, request, schema)
             if request.one_file and len(entries) > 1:
                 entries = [joined(self._values, entries, _writer_options(request))]
-        return completed(request, entries, request.open_file or self._opener(request))
+        written = completed(request, entries, request.open_file or self._opener(request))
+        return dataclasses.replace(written, num_counted=self._num_counted(frame)) if request.counts else written
+
+    def _num_counted(self, frame: DataFrame) -> int | None:
+        count = self._values.anabranch.Observations.counted(frame._jdf.queryExecution().executedPlan())
+        return None if count is None else int(count)
 
     def _opener(self, request: WriteRequest) -> OpenFile:
         """A function that opens files for their footers: from local disk, or through Hadoop, which wrote them."""

@@ -23,6 +23,9 @@ from anabranch.spark.gateway.session_identity import is_stopped
 LOGGER = logging.getLogger("anabranch.spark")
 CACHED_ROWS_MAX = 500_000
 """To read more rows again takes less time than to cache them."""
+COUNTED = "monotonically_increasing_id() >= 0"
+"""A condition that is true for all rows, as SQL. A write can count the rows that a filter by it has let through. An
+observation (`DataFrame.observe`) would say the same, but takes each row out of generated code."""
 SMALL_BYTES_MAX = 96 << 20
 """Up to this size rows are broadcast, so that the other side of a join is not shuffled, and are cached as rows."""
 

@@ -1,0 +1,200 @@
+"""MERGE of many source rows that seems to update every row: it writes them first, and looks for them if it did not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anabranch.commands.merge import merge_all_rows, merge_rows
+from anabranch.commands.merge.merge_join import MergeJoin
+from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun
+from anabranch.errors.dml import AmbiguousMergeError
+from anabranch.exceptions import ConcurrentDeleteDeleteException
+from anabranch.spark.rows.cached_rows import CachedRows
+from anabranch.tables import DeltaTable
+from session_kinds import in_this_process
+from tables.races import beaten_to_the_commit
+
+pytestmark = [pytest.mark.spark, in_this_process]
+
+FILES = 4
+ROWS = 40
+Rows = dict[int, str]
+
+
+@pytest.fixture(autouse=True)
+def looks() -> Iterator[list[MergeRun]]:
+    """The runs that looked for matched rows after they were written. Every source has more rows than are cached."""
+    runs: list[MergeRun] = []
+    mark_rows = merge_rows.mark_rows
+
+    def seen(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
+        runs.append(run)
+        return mark_rows(run, cached)
+
+    with (
+        mock.patch.object(merge_rows, "CACHED_ROWS_MAX", 0),
+        mock.patch.object(merge_all_rows, "mark_rows", seen),
+    ):
+        yield runs
+
+
+def make_table(delta: SparkSession, path: str, *, partitioned: bool = False, **properties: str) -> None:
+    rows = delta.range(0, ROWS, 1, FILES).selectExpr("id AS k", "concat('v', id) AS v", "id % 2 AS p")
+    options = {"delta.enableDeletionVectors": "true", **{f"delta.{name}": text for name, text in properties.items()}}
+    writer = rows.write.format("delta").options(**options)
+    (writer.partitionBy("p") if partitioned else writer).save(path)
+
+
+def rows_of(delta: SparkSession, path: str) -> Rows:
+    rows = [(row.k, row.v) for row in delta.read.format("delta").load(path).collect()]
+    assert len(dict(rows)) == len(rows), "a row is there twice"
+    return dict(rows)
+
+
+def update(delta: SparkSession, path: str, source: Sequence[tuple[int, str]]) -> tuple[int, ...]:
+    """Updates `v`; returns how many rows were affected, updated, deleted and inserted."""
+    merging = DeltaTable.forPath(delta, path).alias("t")
+    matching = merging.merge(delta.createDataFrame(source, "k long, v string").alias("s"), "t.k = s.k")
+    return tuple(matching.whenMatchedUpdate(set={"v": "s.v"}).execute().collect()[0])
+
+
+def updates(keys: Sequence[int]) -> list[tuple[int, str]]:
+    return [(key, f"u{key}") for key in keys]
+
+
+def metrics(delta: SparkSession, path: str) -> dict[str, str]:
+    (last,) = DeltaTable.forPath(delta, path).history(1).collect()
+    return dict(last.operationMetrics)
+
+
+@pytest.mark.parametrize("partitioned", [False, True], ids=["", "partitioned"])
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewriting"])
+def test_every_row(delta: SparkSession, path: str, looks: list[MergeRun], vectors: str, *, partitioned: bool) -> None:
+    make_table(delta, path, partitioned=partitioned, enableDeletionVectors=vectors)
+    source = updates(range(ROWS + 3))
+    assert update(delta, path, source) == (ROWS, ROWS, 0, 0)
+    assert rows_of(delta, path) == dict(source[:ROWS])
+    assert not looks
+    numbers = metrics(delta, path)
+    assert int(numbers["numTargetRowsMatchedUpdated"]) == int(numbers["numOutputRows"]) == ROWS
+    assert int(numbers["numTargetFilesRemoved"]) == FILES * (2 if partitioned else 1)
+    assert numbers["numTargetDeletionVectorsAdded"] == numbers["numTargetRowsCopied"] == "0"
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewriting"])
+def test_all_but_one(delta: SparkSession, path: str, looks: list[MergeRun], vectors: str) -> None:
+    """The source has as many rows as the table, and one of another key."""
+    make_table(delta, path, enableDeletionVectors=vectors)
+    source = updates([*range(1, ROWS), 1000])
+    assert update(delta, path, source) == (ROWS - 1, ROWS - 1, 0, 0)
+    assert rows_of(delta, path) == {0: "v0", **dict(source[:-1])}
+    assert len(looks) == 1
+    numbers = metrics(delta, path)
+    assert numbers["numTargetRowsMatchedUpdated"] == str(ROWS - 1)
+    assert numbers["numTargetDeletionVectorsAdded"] == ("1" if vectors == "true" else "0")
+    assert numbers["numTargetRowsCopied"] == ("0" if vectors == "true" else str(ROWS // FILES - (ROWS // FILES - 1)))
+
+
+@pytest.mark.parametrize("keys", [[1, *range(1, ROWS)], [*range(ROWS), 7]], ids=["one lacks", "all are there"])
+def test_a_row_that_is_matched_twice(delta: SparkSession, path: str, looks: list[MergeRun], keys: list[int]) -> None:
+    """In the first case there are as many pairs as rows. No file is left of what was written."""
+    make_table(delta, path)
+    files = sorted(Path(path).rglob("*.parquet"))
+    with pytest.raises(AmbiguousMergeError):
+        update(delta, path, updates(keys))
+    assert len(looks) == 1
+    assert rows_of(delta, path) == {key: f"v{key}" for key in range(ROWS)}
+    assert sorted(Path(path).rglob("*.parquet")) == files
+
+
+def test_rows_that_are_hidden(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    make_table(delta, path)
+    DeltaTable.forPath(delta, path).delete("k IN (3, 17)")
+    rest = [key for key in range(ROWS) if key not in (3, 17)]
+    assert update(delta, path, updates(range(ROWS))) == (ROWS - 2, ROWS - 2, 0, 0)
+    assert rows_of(delta, path) == dict(updates(rest))
+    assert not looks
+
+
+def test_ids_of_rows(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    make_table(delta, path, enableRowTracking="true")
+    ids = "k", "_metadata.row_id"
+    before = sorted(delta.read.format("delta").load(path).select(*ids).collect())
+    update(delta, path, updates(range(ROWS)))
+    assert sorted(delta.read.format("delta").load(path).select(*ids).collect()) == before
+    assert not looks
+
+
+@pytest.mark.parametrize(
+    ("source", "clauses"),
+    [
+        ("range(0, 40, 2)", "WHEN MATCHED THEN UPDATE SET v = 'u'"),
+        ("range(40)", "WHEN MATCHED AND s.id > 3 THEN UPDATE SET v = 'u'"),
+        ("range(40)", "WHEN MATCHED AND s.id > 3 THEN UPDATE SET v = 'u' WHEN MATCHED THEN DELETE"),
+        ("range(40)", "WHEN MATCHED THEN UPDATE SET v = 'u' WHEN NOT MATCHED BY SOURCE THEN DELETE"),
+    ],
+    ids=["fewer rows", "a condition", "a delete", "unmatched rows"],
+)
+def test_other_statements_look_first(delta: SparkSession, path: str, source: str, clauses: str) -> None:
+    make_table(delta, path)
+    with mock.patch.object(MergeJoin, "decided_and_counted", side_effect=AssertionError):
+        delta.sql(f"MERGE INTO delta.`{path}` t USING (FROM {source}) s ON t.k = s.id {clauses}")
+
+
+def test_two_updates(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    make_table(delta, path)
+    clauses = "WHEN MATCHED AND s.id > 3 THEN UPDATE SET v = 'a' WHEN MATCHED THEN UPDATE SET v = 'b'"
+    delta.sql(f"MERGE INTO delta.`{path}` t USING (FROM range({ROWS})) s ON t.k = s.id {clauses}")
+    assert rows_of(delta, path) == {key: "a" if key > 3 else "b" for key in range(ROWS)}
+    assert not looks
+
+
+def test_a_change_data_feed(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    make_table(delta, path, enableChangeDataFeed="true")
+    update(delta, path, updates(range(ROWS)))
+    feed = delta.read.format("delta").option("readChangeFeed", True).option("startingVersion", 1).load(path)
+    assert feed.where("_change_type = 'update_postimage'").count() == ROWS
+    assert not looks
+
+
+def test_a_writer_of_a_row_that_is_not_matched(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    make_table(delta, path)
+    source = updates([*range(1, ROWS), 1000])
+    beaten_to_the_commit(delta, lambda: update(delta, path, source), f"DELETE FROM delta.`{path}` WHERE k = 0")
+    assert rows_of(delta, path) == dict(source[:-1])
+    assert len(looks) == 1
+
+
+def test_a_writer_of_a_row_that_is_updated(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    make_table(delta, path)
+    source = updates(range(ROWS))
+    with pytest.raises(ConcurrentDeleteDeleteException):
+        beaten_to_the_commit(delta, lambda: update(delta, path, source), f"DELETE FROM delta.`{path}` WHERE k = 5")
+    assert not looks
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_random_sources(delta: SparkSession, path: str, looks: list[MergeRun], seed: int) -> None:
+    draw = random.Random(seed)
+    make_table(delta, path, enableDeletionVectors=draw.choice(["true", "false"]))
+    expected = rows_of(delta, path)
+    for step in range(8):
+        keys = [key for key in expected if draw.random() < draw.choice([1, 1, 0.95])]
+        keys += [draw.randrange(2 * ROWS) for _ in range(max(0, ROWS - len(keys)))]
+        draw.shuffle(keys)
+        source = [(key, f"{step} {index}") for index, key in enumerate(keys)]
+        if len(set(keys).intersection(expected)) < sum(key in expected for key in keys):
+            with pytest.raises(AmbiguousMergeError):
+                update(delta, path, source)
+        else:
+            new = {key: value for key, value in source if key in expected}
+            assert update(delta, path, source)[1] == len(new)
+            expected |= new
+        assert rows_of(delta, path) == expected
