@@ -42,6 +42,11 @@ SHAPES: dict[str, Shape] = {
         "WHEN MATCHED THEN UPDATE SET t.l_quantity = s.l_quantity",
         lambda merging: merging.whenMatchedUpdate(set={"l_quantity": "s.l_quantity"}),
     ),
+    "all match and 1 % new": (
+        "refresh",
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        lambda merging: merging.whenMatchedUpdateAll().whenNotMatchedInsertAll(),
+    ),
 }
 
 
@@ -66,6 +71,8 @@ def make_tables(spark: SparkSession, folder: Path, arguments: argparse.Namespace
     missing.withColumn("l_linenumber", lit(3)).write.parquet(str(folder / "nowhere"))
     everything = spark.range(0, rows, 1, 2).selectExpr(*LINEITEM)
     everything.select("l_orderkey", "l_linenumber", "l_quantity").write.parquet(str(folder / "everything"))
+    refresh = spark.range(0, rows + rows // 100, 1, 2).selectExpr(*LINEITEM)
+    refresh.write.parquet(str(folder / "refresh"))
     return f"{rows:,} rows in {FILES} files, deletion vectors on"
 
 

@@ -33,7 +33,7 @@ def looks() -> Iterator[list[MergeRun]]:
     runs: list[MergeRun] = []
     mark_rows = merge_rows.mark_rows
 
-    def seen(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
+    def seen(run: MergeRun, cached: list[CachedRows] | None) -> MarkedRows:
         runs.append(run)
         return mark_rows(run, cached)
 
@@ -62,6 +62,17 @@ def update(delta: SparkSession, path: str, source: Sequence[tuple[int, str]]) ->
     merging = DeltaTable.forPath(delta, path).alias("t")
     matching = merging.merge(delta.createDataFrame(source, "k long, v string").alias("s"), "t.k = s.k")
     return tuple(matching.whenMatchedUpdate(set={"v": "s.v"}).execute().collect()[0])
+
+
+def upsert(
+    delta: SparkSession, path: str, source: Sequence[tuple[int, str]], *, condition: str | None = None
+) -> tuple[int, ...]:
+    """The same, and inserts new keys. Names without `s.` are columns of both."""
+    merging = DeltaTable.forPath(delta, path).alias("t")
+    matching = merging.merge(delta.createDataFrame(source, "k long, v string").alias("s"), "t.k = s.k")
+    updating = matching.whenMatchedUpdate(set={"v": "s.v"})
+    values = {"k": "k", "v": "concat(v, '!')", "p": "k % 2"}
+    return tuple(updating.whenNotMatchedInsert(condition, values).execute().collect()[0])
 
 
 def updates(keys: Sequence[int]) -> list[tuple[int, str]]:
@@ -113,6 +124,75 @@ def test_a_row_that_is_matched_twice(delta: SparkSession, path: str, looks: list
     assert sorted(Path(path).rglob("*.parquet")) == files
 
 
+@pytest.mark.parametrize("partitioned", [False, True], ids=["", "partitioned"])
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewriting"])
+def test_every_row_and_new_ones(
+    delta: SparkSession, path: str, looks: list[MergeRun], vectors: str, *, partitioned: bool
+) -> None:
+    make_table(delta, path, partitioned=partitioned, enableDeletionVectors=vectors)
+    old, new = updates(range(ROWS)), updates([500, 501, 502])
+    assert upsert(delta, path, [*new, *old], condition="k <> 501") == (ROWS + 2, ROWS, 0, 2)
+    assert rows_of(delta, path) == {**dict(old), 500: "u500!", 502: "u502!"}
+    assert not looks
+    assert metrics(delta, path)["numTargetRowsInserted"] == "2"
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewriting"])
+def test_all_but_one_and_new_ones(delta: SparkSession, path: str, looks: list[MergeRun], vectors: str) -> None:
+    make_table(delta, path, enableDeletionVectors=vectors)
+    source = updates([*range(1, ROWS), 500])
+    assert upsert(delta, path, source) == (ROWS, ROWS - 1, 0, 1)
+    assert rows_of(delta, path) == {0: "v0", **dict(source[:-1]), 500: "u500!"}
+    assert len(looks) == 1
+
+
+def test_a_new_key_twice(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    make_table(delta, path)
+    assert upsert(delta, path, updates([*range(ROWS), 500, 500])) == (ROWS + 2, ROWS, 0, 2)
+    assert not looks
+
+
+def test_keys_that_are_null(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    """A NULL equals none: such a row of the table is not matched, and one of the source is new."""
+    make_table(delta, path)
+    delta.sql(f"INSERT INTO delta.`{path}` VALUES (NULL, 'old', 0)")
+    source = [*updates(range(ROWS)), (None, "new")]
+    merging = DeltaTable.forPath(delta, path).alias("t")
+    matching = merging.merge(delta.createDataFrame(source, "k long, v string").alias("s"), "t.k = s.k")
+    inserting = matching.whenMatchedUpdate(set={"v": "s.v"}).whenNotMatchedInsert(values={"k": "s.k", "v": "s.v"})
+    assert tuple(inserting.execute().collect()[0]) == (ROWS + 1, ROWS, 0, 1)
+    assert {row.v for row in delta.read.format("delta").load(path).where("k IS NULL").collect()} == {"old", "new"}
+    assert len(looks) <= 1
+
+
+@pytest.mark.parametrize("numbered", [False, True], ids=["", "identity"])
+def test_new_rows_with_computed_columns(
+    delta: SparkSession, path: str, looks: list[MergeRun], *, numbered: bool
+) -> None:
+    """Where new rows are numbered, rows are looked for first: Spark counts none of a plan whose partitions are fixed."""
+    number = "BIGINT GENERATED ALWAYS AS IDENTITY" if numbered else "BIGINT"
+    delta.sql(
+        f"CREATE TABLE delta.`{path}` (n {number}, k BIGINT, v STRING DEFAULT 'none',"
+        " w STRING GENERATED ALWAYS AS (upper(v))) USING delta"
+        " TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    delta.sql(f"INSERT INTO delta.`{path}` (k, v) SELECT id, concat('v', id) FROM range(5)")
+    before = {row.k: row for row in delta.sql(f"SELECT *, _metadata.row_id AS id FROM delta.`{path}`").collect()}
+    source = "(SELECT id AS k, concat('u', id) AS v FROM range(8))"
+    delta.sql(
+        f"MERGE INTO delta.`{path}` t USING {source} s ON t.k = s.k"
+        " WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (k) VALUES (k)"
+    )
+    after = {row.k: row for row in delta.sql(f"SELECT *, _metadata.row_id AS id FROM delta.`{path}`").collect()}
+    assert {key: (row.v, row.w) for key, row in after.items()} == {
+        key: (f"u{key}", f"U{key}") if key < 5 else ("none", "NONE") for key in range(8)
+    }
+    assert all((after[key].n, after[key].id) == (row.n, row.id) for key, row in before.items())
+    assert len({row.id for row in after.values()}) == 8
+    assert len({row.n for row in after.values()}) == (8 if numbered else 1)
+    assert not looks
+
+
 def test_rows_that_are_hidden(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
     make_table(delta, path)
     DeltaTable.forPath(delta, path).delete("k IN (3, 17)")
@@ -143,7 +223,7 @@ def test_ids_of_rows(delta: SparkSession, path: str, looks: list[MergeRun]) -> N
 )
 def test_other_statements_look_first(delta: SparkSession, path: str, source: str, clauses: str) -> None:
     make_table(delta, path)
-    with mock.patch.object(MergeJoin, "decided_and_counted", side_effect=AssertionError):
+    with mock.patch.object(MergeJoin, "written_at_once", side_effect=AssertionError):
         delta.sql(f"MERGE INTO delta.`{path}` t USING (FROM {source}) s ON t.k = s.id {clauses}")
 
 
@@ -190,11 +270,16 @@ def test_random_sources(delta: SparkSession, path: str, looks: list[MergeRun], s
         keys += [draw.randrange(2 * ROWS) for _ in range(max(0, ROWS - len(keys)))]
         draw.shuffle(keys)
         source = [(key, f"{step} {index}") for index, key in enumerate(keys)]
-        if len(set(keys).intersection(expected)) < sum(key in expected for key in keys):
+        inserts = draw.random() < 0.5
+        if inserts:
+            source = list({key: (key, value) for key, value in source}.values())
+        matched = [(key, value) for key, value in source if key in expected]
+        if len(dict(matched)) < len(matched):
             with pytest.raises(AmbiguousMergeError):
                 update(delta, path, source)
-        else:
-            new = {key: value for key, value in source if key in expected}
-            assert update(delta, path, source)[1] == len(new)
-            expected |= new
+            continue
+        new = {key: f"{value}!" for key, value in source if inserts and key not in expected}
+        counts = upsert(delta, path, source) if inserts else update(delta, path, source)
+        assert counts[1:] == (len(matched), 0, len(new))
+        expected |= {**dict(matched), **new}
         assert rows_of(delta, path) == expected

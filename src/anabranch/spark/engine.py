@@ -99,8 +99,8 @@ class WriteRequest:
     the files (`stored_fields`), and the files hold the rows in the frame's order."""
     one_file: bool = False
     """Put the files of several tasks together to one, on a local disk, with the rows of the first task first."""
-    counts: bool = False
-    """Whether the frame has a filter by `COUNTED`, and the rows that passed it are to be counted."""
+    observation: str | None = None
+    """The name of an observation of the frame (`DataFrame.observe`) by whole numbers, which are wanted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +110,8 @@ class WrittenFiles:
     adds: tuple[AddFile, ...]
     num_rows: int
     size_bytes: int
-    num_counted: int | None = None
-    """How many rows passed the filter by `COUNTED`; None where that was not asked for."""
+    observed: tuple[int, ...] = ()
+    """The numbers of the observation; none where Spark has left it out, as over a join that it knows to be empty."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
             merged = write_merge(run, marked)
         if marked.is_assumed and not are_all(marked, merged):
             with watch.measured("scanTimeMs", phase="find matches"):
-                marked, merged = only_matched(run, merged, cached)
+                marked, merged = only_matched(run, merged)
         record_rows(transaction, run, marked)
         counts = {
             "updated": marked.num_updated,

@@ -160,7 +160,7 @@ class MarkedRows:
     is_ambiguous: bool
     """Whether several rows of the source change one row."""
     is_assumed: bool = False
-    """Whether these are the rows of `all_rows`, which the observation of the frame has to confirm."""
+    """Whether these are the rows of `all_rows`, of which only the write says how many are updated."""
 
     @property
     def num_updated(self) -> int:
@@ -187,10 +187,10 @@ def filters_rows(plan: MergePlan) -> bool:
     return plan.snapshot.files.size_bytes >= file_sample.SAMPLED_BYTES_MIN and not plan.statement.not_matched_by_source
 
 
-def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
+def mark_rows(run: MergeRun, cached: list[CachedRows] | None) -> MarkedRows:
     """Join the candidates with the source, and mark the rows by the clause that applies to them.
 
-    Rows that are used again later are cached, and added to `cached`. Raises `AmbiguousMergeError`.
+    Rows that are used again later are cached, and added to `cached`; with None, none are. Raises `AmbiguousMergeError`.
     """
     if not run.files.any():
         return MarkedRows(
@@ -199,7 +199,9 @@ def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
     read = run.target.read(run.files)
     frame = _joined(run, run.that_may_match(read.frame))
     at_once = run.caches_new_values
-    if (at_once and run.plan.updates) or run.statement.not_matched or (at_once and run.keeps_old_values):
+    if cached is not None and (
+        (at_once and run.plan.updates) or run.statement.not_matched or (at_once and run.keeps_old_values)
+    ):
         # Computed once, so that the written rows are the marked ones even where expressions are not deterministic.
         as_rows = is_small(frame.schema.fields, run.facts.num_rows)
         with typed_violations():

@@ -22,7 +22,7 @@ from anabranch.spark.conditions.key_filter import (
 from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
 
 VALUES_MAX = 100
-"""Up to so many rows of a source partition the single values of a key are collected, not only its bounds."""
+"""Of up to so many rows of a source the single values of a key are used, not only its bounds."""
 _ROW_OF_PARTITION = (1 << 33) - 1
 """The bits of `monotonically_increasing_id` that count the rows of a partition; the others number the partition."""
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -65,6 +65,9 @@ def measure(
     else:
         row = _aggregates(source, encoded, size)
     num_rows = int(row["num_rows"])
+    if 0 < num_rows <= VALUES_MAX and size is not Size.LOCAL:
+        # A second job over few rows. Of many rows an aggregate of single values would take longer than all others.
+        row = _aggregates_of_rows(source, encoded)
     if num_rows == 0:
         return SourceFacts(num_rows=0, bounds=(), matches_nothing=True)
     bounds: list[tuple[JoinKey, Column]] = []
@@ -93,8 +96,8 @@ def measure(
 
 
 def _aggregates(source: DataFrame, encoded: Sequence[Column], size: Size) -> dict[str, Any]:
-    """The number of rows; of each value that is not NULL number, minimum and maximum, and some or all values."""
-    values = in_few_tasks(_numbered(source, encoded), size)
+    """The number of rows; of each value that is not NULL number, minimum and maximum."""
+    values = in_few_tasks(source.select(F.lit(True), *_named(encoded)), size)
     return values.selectExpr(*_aggregates_of_values(len(encoded))).collect()[0].asDict()
 
 
@@ -102,32 +105,31 @@ def _aggregates_and_filter(
     source: DataFrame, encoded: Sequence[Column], size: Size, key: Sequence[Column]
 ) -> tuple[dict[str, Any], KeyFilter]:
     """The same as `_aggregates`, and a filter of the keys, which is whole if there are at most `KEYS_MAX` rows."""
-    values = in_few_tasks(_numbered(source, [*encoded, hash_of(key)]), size)
+    row_number = F.expr(f"monotonically_increasing_id() & {_ROW_OF_PARTITION} AS number")
+    values = in_few_tasks(source.select(row_number, *_named([*encoded, hash_of(key)])), size)
     hashes = f"CASE WHEN number < {KEYS_MAX} THEN k{len(encoded)} END"
     row, key_filter = aggregate_with_filter(values, _aggregates_of_values(len(encoded)), hashes=hashes)
     return row.asDict(), key_filter
 
 
-def _numbered(source: DataFrame, values: Sequence[Column]) -> DataFrame:
-    """The values as columns `k0`, `k1` and so on, with the number of the row in its task."""
-    row_number = F.expr(f"monotonically_increasing_id() & {_ROW_OF_PARTITION} AS number")
-    return source.select(row_number, *(value.alias(f"k{i}") for i, value in enumerate(values)))
+def _named(values: Sequence[Column]) -> list[Column]:
+    """The values as columns `k0`, `k1` and so on."""
+    return [value.alias(f"k{i}") for i, value in enumerate(values)]
 
 
 def _aggregates_of_values(count: int) -> list[str]:
-    aggregates = ["count(number) AS num_rows"]
+    aggregates = ["count(1) AS num_rows"]
     for i in range(count):
         aggregates += [
             f"count(k{i}) AS count{i}",
             f"min(k{i}) AS min{i}",
             f"max(k{i}) AS max{i}",
-            f"collect_set(CASE WHEN number < {VALUES_MAX} THEN k{i} END) AS values{i}",
         ]
     return aggregates
 
 
 def _aggregates_of_rows(source: DataFrame, encoded: Sequence[Column]) -> dict[str, Any]:
-    """The same as `_aggregates`, computed here from rows that the driver has."""
+    """The same as `_aggregates` and all values, computed here from rows that the driver has, or that are few."""
     rows = source.select(F.lit(True), *encoded).collect()
     aggregates: dict[str, Any] = {"num_rows": len(rows)}
     for i in range(len(encoded)):

@@ -18,7 +18,7 @@ from anabranch.commands.dml.change_data import files_show_changes, records_chang
 from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
 from anabranch.commands.dml.row_deletion import Replacement, RowChanges, delete_rows, replace_rows
 from anabranch.commands.dml.statement import uses_vectors
-from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, POSITION
+from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, PAIRS, POSITION
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, chosen_of
 from anabranch.commands.merge.merge_values import OutputColumns, set_flag
 from anabranch.errors.constraints import GeneratedColumnMismatchError
@@ -28,7 +28,7 @@ from anabranch.schema.computed_columns import RowTrackingColumns, identity_colum
 from anabranch.schema.enforcement import WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote, quoted
-from anabranch.spark.engine import WrittenFiles
+from anabranch.spark.engine import FILE_ID_COLUMN, WrittenFiles
 from anabranch.spark.rows.cached_rows import cache_or_checkpoint
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
@@ -40,6 +40,8 @@ ROWS_OF_FILE = 250_000
 """About how many of the rows go into one file: few files for few rows, and still work for all cores."""
 
 _NEW_ROW = "__anabranch_new_row"
+_BOTH = "both"
+"""The type of change of rows of `MergeJoin.written_at_once`, which a change data feed does not have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,6 +118,9 @@ def _replacement(run: MergeRun, marked: MarkedRows) -> Replacement:
 def _rows_to_write(run: MergeRun, marked: MarkedRows, changed: DataFrame | None) -> dict[str, DataFrame]:
     """Updated and new rows with their values, by their type of change in a change data feed."""
     plan = run.plan
+    if marked.is_assumed:
+        assert marked.frame is not None, "there are rows to update"
+        return {_BOTH: marked.frame}
     frames = {}
     if changed is not None and marked.num_updated:
         frames[UPDATE_POSTIMAGE] = changed.where(f"{ACTION_COLUMN} IN ({', '.join(map(str, sorted(plan.updates)))})")
@@ -157,7 +162,7 @@ def _write_rows(
     properties = TableProperties(target.metadata.configuration)
     partition_columns = tuple(target.metadata.partition_columns)
     schema = without_void(target.schema)
-    rows_max = marked.num_updated + (run.facts.num_rows if run.has_new_rows else 0)
+    rows_max = _num_rows_max(run, marked)
     has_only_new_rows = frames.keys() == {INSERT} and replacement.staying is None
     tracking = None if has_only_new_rows else run.target.tracking
     added = [*([CHANGE_TYPE] if feeds else []), *([] if tracking is None else [tracking.row_id])]
@@ -177,7 +182,7 @@ def _write_rows(
             schema=with_tracking_columns(schema, tracking),
             partition_columns=partition_columns,
             properties=properties,
-            counts=marked.is_assumed,
+            observation=PAIRS if marked.is_assumed else None,
         )
         change_files: tuple[AddCDCFile, ...] = ()
         if feeds:
@@ -215,7 +220,10 @@ def _added(name: str, change: str, tracking: RowTrackingColumns | None) -> str:
     """An added column of rows with this type of change, as SQL."""
     if tracking is not None and name == tracking.row_id:
         return f"CAST(NULL AS BIGINT) AS {quote(name)}" if change == INSERT else quote(name)
-    value = f"'{change}'" if name == CHANGE_TYPE else str(change == INSERT)
+    if name == CHANGE_TYPE:
+        value = f"'{change}'"
+    else:
+        value = f"{FILE_ID_COLUMN} IS NULL" if change == _BOTH else str(change == INSERT)
     return f"{value} AS {quote(name)}"
 
 
@@ -240,6 +248,13 @@ def _together(rows: DataFrame, partition_columns: Sequence[str], rows_max: int) 
     if partition_columns:
         return rows.repartition(*(F.col(quote(name)) for name in partition_columns))
     return rows.coalesce(_tasks(rows_max))
+
+
+def _num_rows_max(run: MergeRun, marked: MarkedRows) -> int:
+    """How many rows are written, at most or about."""
+    if not run.has_new_rows:
+        return marked.num_updated
+    return run.facts.num_rows if marked.is_assumed else marked.num_updated + run.facts.num_rows
 
 
 def _tasks(rows_max: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, NumericType, StringType, StructField
 
@@ -23,9 +24,9 @@ from anabranch.spark.gateway.session_identity import is_stopped
 LOGGER = logging.getLogger("anabranch.spark")
 CACHED_ROWS_MAX = 500_000
 """To read more rows again takes less time than to cache them."""
-COUNTED = "monotonically_increasing_id() >= 0"
-"""A condition that is true for all rows, as SQL. A write can count the rows that a filter by it has let through. An
-observation (`DataFrame.observe`) would say the same, but takes each row out of generated code."""
+OBJECTS_BYTES_MAX = 64 << 20
+"""A source that Spark takes for larger is kept as bytes, which takes a third less time than to keep objects."""
+_AS_BYTES = StorageLevel(useDisk=True, useMemory=True, useOffHeap=False, deserialized=False)
 SMALL_BYTES_MAX = 96 << 20
 """Up to this size rows are broadcast, so that the other side of a join is not shuffled, and are cached as rows."""
 
@@ -180,7 +181,7 @@ def materialize(source: DataFrame, *, counts: bool = True) -> CachedRows:
     if kept is not None:
         return CachedRows(frame=kept, release=_nothing)
     # Rows of a checkpoint are never computed again; the rows of a lost cache would be.
-    return in_spark_cache(source, counts=counts) if is_repeatable(source) else _checkpointed(source)
+    return in_spark_cache(source, counts=counts) if is_repeatable(source) else _checkpointed(source, _level(source))
 
 
 def with_kept_batches(frame: DataFrame) -> CachedRows:
@@ -192,8 +193,18 @@ def with_kept_batches(frame: DataFrame) -> CachedRows:
     return CachedRows(frame=DataFrame(batches.rows(), frame.sparkSession), release=batches.letGo)
 
 
-def _checkpointed(frame: DataFrame) -> CachedRows:
-    rows = frame.localCheckpoint(eager=False)
+def _level(frame: DataFrame) -> StorageLevel:
+    """How a checkpoint of the frame is stored: as objects, or as bytes where so many objects would fill the memory."""
+    jvm: Any = frame.sparkSession._jvm
+    return (
+        _AS_BYTES
+        if jvm.anabranch.SmallPlans.bytesOf(frame._jdf) > OBJECTS_BYTES_MAX
+        else StorageLevel.MEMORY_AND_DISK_DESER
+    )
+
+
+def _checkpointed(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> CachedRows:
+    rows = frame.localCheckpoint(eager=False, storageLevel=level)
     jvm: Any = frame.sparkSession._jvm
     return CachedRows(frame=rows, release=lambda: jvm.anabranch.KeptRows.freeCheckpoint(rows._jdf))
 

@@ -58,6 +58,11 @@ public final class SmallPlans implements scala.Function0 {
     return frame.queryExecution().optimizedPlan() instanceof LocalRelation ? LOCAL : SMALL;
   }
 
+  /** The bytes of the frame's rows, as far as Spark knows. */
+  public static long bytesOf(org.apache.spark.sql.classic.Dataset frame) {
+    return size(frame.queryExecution().optimizedPlan());
+  }
+
   /**
    * The rows of a small frame, computed now, by one task, and kept by the driver, as a frame with the same columns.
    *
@@ -152,8 +157,8 @@ public final class SmallPlans implements scala.Function0 {
     return plan.containsPattern(TreePattern$.MODULE$.SCALA_UDF()) || plan.containsPattern(TreePattern$.MODULE$.PYTHON_UDF());
   }
 
-  private static long size(LogicalPlan leaf) {
-    scala.math.BigInt size = leaf.stats().sizeInBytes();
+  private static long size(LogicalPlan plan) {
+    scala.math.BigInt size = plan.stats().sizeInBytes();
     return size.isValidLong() ? size.toLong() : Long.MAX_VALUE;
   }
 }
