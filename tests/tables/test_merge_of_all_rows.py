@@ -10,12 +10,13 @@ from unittest import mock
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.merge import merge_all_rows, merge_rows
+from anabranch.commands.merge import merge_all_rows, merge_join, merge_rows
 from anabranch.commands.merge.merge_join import MergeJoin
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.exceptions import ConcurrentDeleteDeleteException
-from anabranch.spark.rows.cached_rows import CachedRows
+from anabranch.spark.rows import cached_rows
+from anabranch.spark.rows.cached_rows import CachedRows, Size
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
 from tables.races import beaten_to_the_commit
@@ -144,6 +145,29 @@ def test_all_but_one_and_new_ones(delta: SparkSession, path: str, looks: list[Me
     assert upsert(delta, path, source) == (ROWS, ROWS - 1, 0, 1)
     assert rows_of(delta, path) == {0: "v0", **dict(source[:-1]), 500: "u500!"}
     assert len(looks) == 1
+
+
+@pytest.mark.parametrize("key", [0, 600], ids=["all", "all but one"])
+def test_several_tasks(delta: SparkSession, path: str, looks: list[MergeRun], key: int) -> None:
+    """Five partitions of the join, which one task writes: Spark counts the rows of each."""
+    make_table(delta, path)
+    source = updates([key, *range(1, ROWS), 500, 501])
+    settings = {"spark.sql.shuffle.partitions": "5", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+    before = {name: delta.conf.get(name) for name in settings}
+    with (
+        mock.patch.object(merge_join, "size_of", return_value=Size.LARGE),
+        mock.patch.object(cached_rows, "SMALL_BYTES_MAX", 0),
+    ):
+        for name, value in settings.items():
+            delta.conf.set(name, value)
+        try:
+            upsert(delta, path, source)
+        finally:
+            for name, value in before.items():
+                delta.conf.set(name, value)
+    new = {500: "u500!", 501: "u501!"} | ({} if key == 0 else {600: "u600!"})
+    assert rows_of(delta, path) == {0: "v0", **dict(updates(range(min(key, 1), ROWS))), **new}
+    assert len(looks) == (0 if key == 0 else 1)
 
 
 def test_a_new_key_twice(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:

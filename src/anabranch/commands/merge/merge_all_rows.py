@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 
-from anabranch.commands.dml.change_data import records_changes
 from anabranch.commands.dml.row_deletion import delete_rows
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, mark_rows, no_counts
@@ -20,16 +19,13 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.errors.environment import StorageError
 from anabranch.protocol.data_paths import decode_path
-from anabranch.schema.computed_columns import identity_columns
 
 
 def all_rows(run: MergeRun) -> MarkedRows | None:
-    """All rows of the files as if each was updated, not known to be so; None where that is not to be expected.
+    """All rows of the files as if each was updated, not known to be so; None where the source has fewer rows.
 
-    Their frame has those that are, and the new ones.
+    `run` may update all. The frame has the rows that are updated, and the new ones.
     """
-    if not _may_update_all(run):
-        return None
     files = run.snapshot.files.to_actions(run.files)
     positions = run.target.all_rows(files)
     if positions is None:
@@ -54,22 +50,6 @@ def all_rows(run: MergeRun) -> MarkedRows | None:
         counts={**no_counts(), "matched updated": num_rows},
         is_ambiguous=False,
         is_assumed=True,
-    )
-
-
-def _may_update_all(run: MergeRun) -> bool:
-    """Whether the statement updates all matched rows, so many that they would be read twice, and no others."""
-    statement = run.statement
-    return (
-        statement.changes_all_matched
-        and not statement.not_matched_by_source
-        and len(run.plan.updates) == len(statement.matched)
-        and bool(run.plan.on.keys)
-        and not run.caches_new_values
-        and not records_changes(run.snapshot)
-        # New rows are numbered in partitions that are fixed before the write, which Spark does not observe.
-        and not (run.plan.inserts and identity_columns(run.plan.target.schema))
-        and bool(run.files.any())
     )
 
 

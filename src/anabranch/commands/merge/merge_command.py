@@ -92,7 +92,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
         run = MergeRun.of(plan, target, facts, reserved=attempt.reserved)
         with watch.measured("scanTimeMs", phase="find matches"):
             run = with_sample(run) if run.may_read_twice else run
-            marked = all_rows(run) or mark_rows(run, cached)
+            marked = (all_rows(run) if run.may_update_all else None) or mark_rows(run, cached)
         with watch.measured("rewriteTimeMs"):
             merged = write_merge(run, marked)
         if marked.is_assumed and not are_all(marked, merged):

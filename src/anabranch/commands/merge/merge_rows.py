@@ -22,6 +22,7 @@ from anabranch.errors.commits import text_of_row
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.log.file_columns import FileMask, num_bytes
 from anabranch.predicates.expressions import Predicate
+from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import metadata_columns
 from anabranch.spark.rows.cached_rows import CACHED_ROWS_MAX, CachedRows, cache_rows, is_small
@@ -139,6 +140,22 @@ class MergeRun:
             and self.caches_new_values
             and self.plan.repeatable
             and not self.statement.not_matched_by_source
+        )
+
+    @property
+    def may_update_all(self) -> bool:
+        """Whether the statement updates all matched rows, so many that they would be read twice, and no others."""
+        statement, plan = self.statement, self.plan
+        return (
+            not self.caches_new_values
+            and statement.changes_all_matched
+            and not statement.not_matched_by_source
+            and len(plan.updates) == len(statement.matched)
+            and bool(plan.on.keys)
+            and not records_changes(self.snapshot)
+            # New rows are numbered in partitions that are fixed before the write, which Spark does not observe.
+            and not (plan.inserts and identity_columns(plan.target.schema))
+            and bool(self.files.any())
         )
 
 
