@@ -125,3 +125,28 @@ def damage_all_but_the_first_row_group(file: Path) -> None:
         data.write(b"\xff" * (end - begin))
     # The checksum that Hadoop keeps beside a file would find the damage first.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def test_a_large_source_is_kept_as_bytes(delta: SparkSession, path: str) -> None:
+    """Values of all kinds are the same afterwards; they are not evaluated again."""
+    columns = (
+        "id AS k",
+        "concat('v', id) AS text",
+        "IF(id % 3 = 0, NULL, named_struct('d', CAST(id AS DECIMAL(30, 2)), 'b', unhex(hex(id)))) AS s",
+        "transform(sequence(0, id % 4), i -> map(i, i IS NULL)) AS a",
+        "timestamp_micros(id) AS t",
+    )
+    folder = f"{path} of the source"
+    delta.range(20_000).selectExpr(*columns).write.parquet(folder)
+    source = delta.read.parquet(folder)
+    with mock.patch.object(cached_rows, "OBJECTS_BYTES_MAX", -1):
+        kept = cached_rows.materialize(source)
+    assert not kept.frame._jdf.queryExecution().analyzed().rdd().getStorageLevel().deserialized()
+    try:
+        expected = sorted(source.selectExpr("to_json(struct(*))").collect())
+        assert sorted(kept.frame.selectExpr("to_json(struct(*))").collect()) == expected
+        for file in Path(folder).glob("*.parquet"):
+            file.unlink()
+        assert sorted(kept.frame.selectExpr("to_json(struct(*))").collect()) == expected
+    finally:
+        kept.release()
