@@ -14,7 +14,7 @@ from anabranch.commands.merge import merge_all_rows, merge_join, merge_rows
 from anabranch.commands.merge.merge_join import MergeJoin
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun
 from anabranch.errors.dml import AmbiguousMergeError
-from anabranch.exceptions import ConcurrentDeleteDeleteException
+from anabranch.exceptions import ConcurrentAppendException, ConcurrentDeleteDeleteException
 from anabranch.spark.rows import cached_rows
 from anabranch.spark.rows.cached_rows import CachedRows, Size
 from anabranch.tables import DeltaTable
@@ -268,6 +268,7 @@ def test_a_change_data_feed(delta: SparkSession, path: str, looks: list[MergeRun
 
 
 def test_a_writer_of_a_row_that_is_not_matched(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    """Race 38."""
     make_table(delta, path)
     source = updates([*range(1, ROWS), 1000])
     beaten_to_the_commit(delta, lambda: update(delta, path, source), f"DELETE FROM delta.`{path}` WHERE k = 0")
@@ -275,7 +276,21 @@ def test_a_writer_of_a_row_that_is_not_matched(delta: SparkSession, path: str, l
     assert len(looks) == 1
 
 
+def test_two_upserts_of_a_new_key(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    """Race 36: the second raises, and the key is there once."""
+    make_table(delta, path)
+    other = (
+        f"MERGE INTO delta.`{path}` t USING (SELECT 500L AS k) s ON t.k = s.k"
+        " WHEN NOT MATCHED THEN INSERT (k, v, p) VALUES (s.k, 'first', 0)"
+    )
+    with pytest.raises(ConcurrentAppendException):
+        beaten_to_the_commit(delta, lambda: upsert(delta, path, updates([*range(ROWS), 500])), other)
+    assert rows_of(delta, path) == {500: "first", **{key: f"v{key}" for key in range(ROWS)}}
+    assert not looks
+
+
 def test_a_writer_of_a_row_that_is_updated(delta: SparkSession, path: str, looks: list[MergeRun]) -> None:
+    """Race 39."""
     make_table(delta, path)
     source = updates(range(ROWS))
     with pytest.raises(ConcurrentDeleteDeleteException):

@@ -89,9 +89,9 @@ def write_merge(run: MergeRun, marked: MarkedRows) -> MergeChanges:
 
 
 def _changed_rows(run: MergeRun, marked: MarkedRows) -> DataFrame | None:
-    """The rows to which a clause applies, with their new values; None where there are none."""
+    """The rows to which a clause applies, with their new values; None where there are none, or new rows beside them."""
     frame = marked.frame
-    if frame is None or not marked.changed:
+    if frame is None or not marked.changed or marked.is_assumed:
         return None
     plan = run.plan
     if marked.num_updated and not set(plan.outputs.columns) <= set(frame.columns):
