@@ -3,6 +3,7 @@ package anabranch;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.parquet.hadoop.ParquetInputFormat;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.FieldReference;
@@ -33,6 +34,8 @@ public final class MappedParquet extends ParquetFileFormat {
   /** 1900-01-02: since then Java's old classes have the offsets of time zones that its new ones have. */
   private static final long FIRST_TIME_MS = -2208902400000L;
 
+  private static final String DICTIONARY_FILTER = ParquetInputFormat.DICTIONARY_FILTERING_ENABLED;
+
   /**
    * @param table logical schema, with column-mapping metadata; null where columns have their own names in files
    * @param byId whether files are read by field id
@@ -49,6 +52,7 @@ public final class MappedParquet extends ParquetFileFormat {
       configuration.setBoolean("spark.sql.parquet.fieldId.read.enabled", true);
       configuration.setBoolean("spark.sql.parquet.fieldId.read.ignoreMissing", false);
     }
+    if (areRanges(filters) && configuration.get(DICTIONARY_FILTER) == null) configuration.setBoolean(DICTIONARY_FILTER, false);
     return new ParquetFileFormat().buildReaderWithPartitionValues(
         session, table == null ? dataSchema : physical(dataSchema, table), partitionSchema,
         table == null ? requiredSchema : physical(requiredSchema, table), renamed(filters), options, new TaskConfiguration(configuration));
@@ -106,6 +110,22 @@ public final class MappedParquet extends ParquetFileFormat {
     StructField[] fields = schema.fields();
     for (int i = 0; i < fields.length; i++) if (fields[i].name().equals(name)) return fields[i];
     return null;
+  }
+
+  /**
+   * Whether the filters compare columns only with bounds and NULL. Parquet tests each bound by itself, so that a column's dictionary, which
+   * takes time to decode, says no more than the least and the greatest value of its row group.
+   */
+  private static boolean areRanges(scala.collection.immutable.Seq filters) {
+    for (int i = 0; i < filters.size(); i++) if (!isRange((Filter) filters.apply(i))) return false;
+    return true;
+  }
+
+  private static boolean isRange(Filter filter) {
+    if (filter instanceof And) return isRange(((And) filter).left()) && isRange(((And) filter).right());
+    if (filter instanceof Or) return isRange(((Or) filter).left()) && isRange(((Or) filter).right());
+    return filter instanceof GreaterThan || filter instanceof GreaterThanOrEqual || filter instanceof LessThan
+        || filter instanceof LessThanOrEqual || filter instanceof IsNull || filter instanceof IsNotNull;
   }
 
   /** None by id: pushed filters go by name, which in some file may be that of another column. */
