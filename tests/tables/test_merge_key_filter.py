@@ -80,7 +80,7 @@ def test_bounds_of_the_keys_are_asked_first(delta: SparkSession, table: str, fil
     with mock.patch.object(JoinScope, "where", planned):
         delta.sql(f"MERGE INTO {table} AS t USING changes AS s ON t.a = s.a WHEN MATCHED THEN DELETE").collect()
     (plan,) = plans
-    assert plan.index(">= 3") < plan.index("<= 1499") < plan.index("might_contain")
+    assert plan.index(">= 3") < plan.index("<= 1499") < plan.index("key filter")
     assert filters == [1]
 
 

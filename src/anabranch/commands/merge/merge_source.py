@@ -12,19 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.spark.conditions.join_conditions import JoinKey
-from anabranch.spark.conditions.key_filter import (
-    KEYS_MAX,
-    KeyFilter,
-    aggregate_with_filter,
-    hash_of,
-    is_worth_a_filter,
-)
+from anabranch.spark.conditions.key_filter import KEYS_MAX, KeyFilter
 from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
 
 VALUES_MAX = 100
 """Of up to so many rows of a source the single values of a key are used, not only its bounds."""
-_ROW_OF_PARTITION = (1 << 33) - 1
-"""The bits of `monotonically_increasing_id` that count the rows of a partition; the others number the partition."""
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _EPOCH = datetime.date(1970, 1, 1)
 _DAYS = range(-719_162, 2_932_897)
@@ -33,7 +25,7 @@ _DAYS = range(-719_162, 2_932_897)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceFacts:
-    """Facts about the rows of a source, from one job over all of them."""
+    """Facts about the rows of a source."""
 
     num_rows: int
     bounds: tuple[Column, ...]
@@ -49,21 +41,14 @@ class SourceFacts:
 def measure(
     source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Sequence[str] = (), filters: bool = False
 ) -> SourceFacts:
-    """Count the rows and find the bounds of the keys. This evaluates the source, unless the driver has its rows.
+    """Count the rows, which have been kept, and find the bounds of the keys.
 
     `filters` asks for a filter of the keys, too, where that can be had.
     """
     bounded = [key for key in keys if _encoded(key.source, key.data_type) is not None]
     encoded = [value for key in bounded if (value := _encoded(key.source, key.data_type)) is not None]
     size = size_of(source)
-    filtered = [key for key in bounded if key.column is not None]
-    key_filter = None
-    if size is Size.LOCAL:
-        row = _aggregates_of_rows(source, encoded)
-    elif filters and filtered and is_worth_a_filter(source):
-        row, key_filter = _aggregates_and_filter(source, encoded, size, [key.source for key in filtered])
-    else:
-        row = _aggregates(source, encoded, size)
+    row = _aggregates_of_rows(source, encoded) if size is Size.LOCAL else _aggregates(source, encoded, size)
     num_rows = int(row["num_rows"])
     if 0 < num_rows <= VALUES_MAX and size is not Size.LOCAL:
         # A second job over few rows. Of many rows an aggregate of single values would take longer than all others.
@@ -81,40 +66,25 @@ def measure(
         if condition is not None:
             bounds.append((key, condition))
     row_conditions = [condition for key, condition in bounds if key.column is not None]
-    if num_rows > KEYS_MAX:
-        # It may lack keys.
-        key_filter = None
-    if key_filter is not None:
+    filtered = [key for key in bounded if key.column is not None]
+    has_key_filter = filters and bool(filtered) and num_rows <= KEYS_MAX
+    if has_key_filter:
+        key_filter = KeyFilter(source, [key.source for key in filtered])
         row_conditions.append(key_filter.may_have([key.target for key in filtered]))
     return SourceFacts(
         num_rows=num_rows,
         bounds=tuple(condition for _, condition in bounds),
         matches_nothing=False,
         row_conditions=tuple(row_conditions),
-        has_key_filter=key_filter is not None,
+        has_key_filter=has_key_filter,
     )
 
 
 def _aggregates(source: DataFrame, encoded: Sequence[Column], size: Size) -> dict[str, Any]:
     """The number of rows; of each value that is not NULL number, minimum and maximum."""
-    values = in_few_tasks(source.select(F.lit(True), *_named(encoded)), size)
+    keys = [value.alias(f"k{i}") for i, value in enumerate(encoded)]
+    values = in_few_tasks(source.select(F.lit(True), *keys), size)
     return values.selectExpr(*_aggregates_of_values(len(encoded))).collect()[0].asDict()
-
-
-def _aggregates_and_filter(
-    source: DataFrame, encoded: Sequence[Column], size: Size, key: Sequence[Column]
-) -> tuple[dict[str, Any], KeyFilter]:
-    """The same as `_aggregates`, and a filter of the keys, which is whole if there are at most `KEYS_MAX` rows."""
-    row_number = F.expr(f"monotonically_increasing_id() & {_ROW_OF_PARTITION} AS number")
-    values = in_few_tasks(source.select(row_number, *_named([*encoded, hash_of(key)])), size)
-    hashes = f"CASE WHEN number < {KEYS_MAX} THEN k{len(encoded)} END"
-    row, key_filter = aggregate_with_filter(values, _aggregates_of_values(len(encoded)), hashes=hashes)
-    return row.asDict(), key_filter
-
-
-def _named(values: Sequence[Column]) -> list[Column]:
-    """The values as columns `k0`, `k1` and so on."""
-    return [value.alias(f"k{i}") for i, value in enumerate(values)]
 
 
 def _aggregates_of_values(count: int) -> list[str]:

@@ -1,87 +1,37 @@
 package anabranch;
 
-import java.util.Arrays;
-import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.expressions.BloomFilterMightContain;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.Literal$;
-import org.apache.spark.sql.catalyst.expressions.aggregate.BloomFilterAggregate;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.ExpressionUtils;
-import org.apache.spark.sql.execution.LogicalRDD;
-import org.apache.spark.sql.execution.columnar.InMemoryRelation;
-import org.apache.spark.sql.types.BinaryType$;
-import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution$;
+import org.apache.spark.sql.execution.SparkPlan;
 
-/** A Bloom filter of keys, made and asked by expressions of Spark: see `key_filter.py`. Its bytes do not go through Python. */
-public final class KeyFilter {
-  private static final int TASKS_MAX = 64;
-  private static final long ROWS_BYTES_MAX = 512L << 20;
+/** A Bloom filter of keys, made by the driver and looked up by `MayHaveKey`: see `key_filter.py`. Its bytes do not go through Python. */
+public final class KeyFilter implements scala.Function0 {
+  private static final int BITS_OF_KEY = 32;
+  /** In fewer bits few hashes have bits of their own: all of them are decided by two. */
+  private static final int BITS_MIN = 1 << 16;
 
-  private final Bits bits;
-  private final org.apache.spark.sql.Dataset others;
+  private final SparkPlan plan;
+  private final byte[] bits;
 
-  /** Runs a frame of one row, whose last column is by `aggregate`. */
-  public KeyFilter(org.apache.spark.sql.classic.Dataset aggregates) {
-    Row[] rows = (Row[]) aggregates.collect();
-    int last = aggregates.schema().length() - 1;
-    this.bits = new Bits((byte[]) rows[0].get(last));
-    org.apache.spark.sql.Dataset kept = aggregates.sparkSession().createDataFrame(Arrays.asList(rows), aggregates.schema());
-    this.others = kept.drop(aggregates.columns()[last]);
+  /** Runs a frame of few rows, whose only column is the hash of a key, 64 bits that are not null. */
+  public KeyFilter(org.apache.spark.sql.classic.Dataset hashes) {
+    QueryExecution execution = hashes.queryExecution();
+    this.plan = execution.executedPlan();
+    InternalRow[] rows = (InternalRow[]) SQLExecution$.MODULE$.withNewExecutionId(execution, scala.Option.apply("anabranch keys"), this);
+    // A power of two: up to twice as many bits as each key should have.
+    int size = Math.max(BITS_MIN, Integer.highestOneBit(Math.max(1, rows.length - 1)) * 2 * BITS_OF_KEY);
+    this.bits = new byte[size / 8];
+    for (int i = 0; i < rows.length; i++) MayHaveKey.add(bits, rows[i].getLong(0));
   }
 
-  /** Whether the rows are of few tasks, each of which makes a whole filter. What rows in a cache shuffle is computed now. */
-  public static boolean isWorth(org.apache.spark.sql.classic.Dataset rows) {
-    LogicalPlan plan = rows.queryExecution().analyzed();
-    if (plan instanceof InMemoryRelation)
-      return ((InMemoryRelation) plan).cacheBuilder().cachedColumnBuffers().getNumPartitions() <= TASKS_MAX;
-    if (plan instanceof LogicalRDD) return ((LogicalRDD) plan).rdd().getNumPartitions() <= TASKS_MAX;
-    scala.math.BigInt size = rows.queryExecution().optimizedPlan().stats().sizeInBytes();
-    return size.isValidLong() && size.toLong() <= ROWS_BYTES_MAX;
-  }
-
-  /** The filter of all hashes that are not null, with that many bits, best for so many hashes. */
-  public static org.apache.spark.sql.Column aggregate(org.apache.spark.sql.Column hash, long hashes, long bits) {
-    BloomFilterAggregate filter = new BloomFilterAggregate(ExpressionUtils.expression(hash),
-        Literal$.MODULE$.apply(Long.valueOf(hashes)), Literal$.MODULE$.apply(Long.valueOf(bits)));
-    return ExpressionUtils.column(filter.toAggregateExpression());
-  }
-
-  /** The row without the filter. */
-  public org.apache.spark.sql.Dataset others() {
-    return others;
+  public Object apply() {
+    return plan.executeCollect();
   }
 
   /** Whether the filter may be made of that hash, among others. */
   public org.apache.spark.sql.Column mayHave(org.apache.spark.sql.Column hash) {
-    return ExpressionUtils.column(new BloomFilterMightContain(bits, ExpressionUtils.expression(hash)));
-  }
-
-  /** The bytes of a filter: a megabyte, which Spark neither compares nor prints while it changes plans. */
-  static final class Bits extends Literal {
-    Bits(byte[] filter) {
-      super(filter, (DataType) BinaryType$.MODULE$);
-    }
-
-    /** Executors, which do not have this class, get one of Spark: see `IsLive`. */
-    protected Object writeReplace() {
-      return new Literal(value(), dataType());
-    }
-
-    public boolean equals(Object other) {
-      return this == other;
-    }
-
-    public int hashCode() {
-      return System.identityHashCode(this);
-    }
-
-    public String toString() {
-      return "key filter";
-    }
-
-    public String sql() {
-      return "key filter";
-    }
+    return ExpressionUtils.column(new MayHaveKey(ExpressionUtils.expression(hash), bits));
   }
 }

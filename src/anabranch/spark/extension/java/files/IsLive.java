@@ -1,28 +1,26 @@
 package anabranch;
 
-import java.util.Arrays;
+import static anabranch.NumberExpressions.number;
+import static anabranch.NumberExpressions.readInt;
+import static anabranch.NumberExpressions.seq;
+import static anabranch.NumberExpressions.whole;
+
 import org.apache.hadoop.io.WritableComparator;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Add;
 import org.apache.spark.sql.catalyst.expressions.BinaryExpression;
 import org.apache.spark.sql.catalyst.expressions.BitwiseAnd;
-import org.apache.spark.sql.catalyst.expressions.Cast;
-import org.apache.spark.sql.catalyst.expressions.EvalMode;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Least;
-import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Multiply;
 import org.apache.spark.sql.catalyst.expressions.ShiftRight;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeBlock;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.catalyst.expressions.codegen.FalseLiteral$;
-import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import scala.collection.immutable.Nil$;
-import scala.collection.immutable.Seq;
 
 /**
  * Whether a row is not in the vector of its file, which `hidden_rows.encode` makes; null hides nothing.
@@ -80,22 +78,16 @@ public final class IsLive extends BinaryExpression implements java.io.Serializab
     Expression chunk = whole(new ShiftRight(rowIndex, number(chunkBits.intValue())));
     Expression last = new Least(seq(new Object[] {chunk, read(number(0))}));
     Expression start = read(plus(times(last, 4), number(4)));
-    Expression within = whole(new BitwiseAnd(rowIndex, new Literal(Long.valueOf((1 << chunkBits.intValue()) - 1), DataTypes.LongType)));
+    Expression within = whole(new BitwiseAnd(rowIndex, number((1L << chunkBits.intValue()) - 1)));
     Expression word = read(plus(start, times(new ShiftRight(within, number(WORD_BITS)), 4)));
-    Expression bit = whole(new BitwiseAnd(rowIndex, new Literal(Long.valueOf(WORD_MASK), DataTypes.LongType)));
+    Expression bit = whole(new BitwiseAnd(rowIndex, number((long) WORD_MASK)));
     Expression isShown = new BitwiseAnd(new ShiftRight(word, bit), number(1));
     return new org.apache.spark.sql.catalyst.expressions.Or(new org.apache.spark.sql.catalyst.expressions.IsNull(hidden),
         new org.apache.spark.sql.catalyst.expressions.EqualTo(isShown, number(0)));
   }
 
-  /** The four-byte number of the vector at an offset; null if there is no vector. */
   private Expression read(Expression offset) {
-    return new StaticInvoke(WritableComparator.class, DataTypes.IntegerType, "readInt", seq(new Object[] {hidden, offset}),
-        (Seq) Nil$.MODULE$, true, false, true, scala.Option.empty());
-  }
-
-  private static Expression whole(Expression number) {
-    return new Cast(number, DataTypes.IntegerType, scala.Option.empty(), EvalMode.LEGACY());
+    return readInt(hidden, offset);
   }
 
   private static Expression plus(Expression left, Expression right) {
@@ -104,14 +96,6 @@ public final class IsLive extends BinaryExpression implements java.io.Serializab
 
   private static Expression times(Expression left, int right) {
     return new Multiply(left, number(right));
-  }
-
-  private static Expression number(int value) {
-    return new Literal(Integer.valueOf(value), DataTypes.IntegerType);
-  }
-
-  private static Seq seq(Object[] items) {
-    return scala.jdk.javaapi.CollectionConverters.asScala(Arrays.asList(items)).toList();
   }
 
   /**
