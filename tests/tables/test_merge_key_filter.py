@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from anabranch.commands.dml import file_sample
-from anabranch.commands.merge import merge_source
+from anabranch.commands.merge import merge_rows, merge_source
 from anabranch.spark.conditions.join_conditions import JoinScope
 from anabranch.spark.conditions.key_filter import KeyFilter
 from session_kinds import in_this_process
@@ -99,4 +99,15 @@ def test_more_rows_than_a_filter_is_good_for(delta: SparkSession, table: str, fi
             f"MERGE INTO {table} AS t USING changes AS s ON t.a = s.a WHEN MATCHED THEN DELETE"
         ).collect()
     assert row.num_deleted_rows == 1 + len([key for key in range(3, 1200, 11) if key % 50])
+    assert filters == []
+
+
+def test_a_merge_that_seems_to_update_all_rows_makes_none(delta: SparkSession, table: str, filters: list[int]) -> None:
+    """It joins all rows at once."""
+    delta.range(0, 1300, 1, 2).selectExpr("id AS a", "id + 5000 AS v").createOrReplaceTempView("refresh")
+    with mock.patch.object(merge_rows, "CACHED_ROWS_MAX", 0):
+        (row,) = delta.sql(
+            f"MERGE INTO {table} AS t USING refresh AS s ON t.a = s.a WHEN MATCHED THEN UPDATE SET v = s.v"
+        ).collect()
+    assert row.num_updated_rows == 1200 - 24
     assert filters == []

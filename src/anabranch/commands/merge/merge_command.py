@@ -25,7 +25,7 @@ from anabranch.commands.dml.statement import (
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
 from anabranch.commands.merge.merge_all_rows import all_rows, are_all, only_matched
 from anabranch.commands.merge.merge_plan import MergePlan, plan_merge
-from anabranch.commands.merge.merge_rows import MergeRun, filters_rows, mark_rows, record_rows
+from anabranch.commands.merge.merge_rows import MergeRun, mark_rows, record_rows
 from anabranch.commands.merge.merge_sample import with_sample
 from anabranch.commands.merge.merge_source import measure
 from anabranch.commands.merge.merge_statement import MergeStatement
@@ -83,16 +83,14 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
         transaction, target = _begin(plan)
         _record_other_reads(transaction, plan, source_versions)
         with watch.measured("materializeSourceTimeMs"), typed_violations():
-            facts = measure(
-                source.frame,
-                plan.on.keys,
-                partition_columns=plan.snapshot.partition_columns,
-                filters=filters_rows(plan),
-            )
+            facts = measure(source.frame, plan.on.keys, partition_columns=plan.snapshot.partition_columns)
         run = MergeRun.of(plan, target, facts, reserved=attempt.reserved)
         with watch.measured("scanTimeMs", phase="find matches"):
-            run = with_sample(run) if run.may_read_twice else run
-            marked = (all_rows(run) if run.may_update_all else None) or mark_rows(run, cached)
+            marked = all_rows(run) if run.may_update_all else None
+            if marked is None:
+                run = run.with_key_filter() if run.filters_rows else run
+                run = with_sample(run) if run.may_read_twice else run
+                marked = mark_rows(run, cached)
         with watch.measured("rewriteTimeMs"):
             merged = write_merge(run, marked)
         if marked.is_assumed and not are_all(marked, merged):

@@ -15,7 +15,7 @@ from anabranch.commands.dml.change_data import records_changes
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, LEFT_ALONE, POSITION, MergeJoin
 from anabranch.commands.merge.merge_plan import MergePlan
-from anabranch.commands.merge.merge_source import SourceFacts
+from anabranch.commands.merge.merge_source import SourceFacts, with_key_filter
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.commits import text_of_row
@@ -118,6 +118,17 @@ class MergeRun:
         """The size of all candidates."""
         return num_bytes(self.snapshot.files.table, self.candidates)
 
+    @property
+    def filters_rows(self) -> bool:
+        """Whether the candidates are so large that a filter of the source's keys saves more time than it takes."""
+        return self.num_candidate_bytes >= file_sample.SAMPLED_BYTES_MIN and not self.statement.not_matched_by_source
+
+    def with_key_filter(self) -> MergeRun:
+        """The same with a filter of the source's keys, where that can be had."""
+        with typed_violations():
+            facts = with_key_filter(self.facts, self.join.source, self.plan.on.keys)
+        return dataclasses.replace(self, facts=facts)
+
     def that_may_match(self, rows: DataFrame) -> DataFrame:
         """Rows of the table without some that no clause changes.
 
@@ -197,11 +208,6 @@ def chosen_of(files: FileMask, file_ids: Iterable[int]) -> FileMask:
     chosen = np.zeros_like(files)
     chosen[np.flatnonzero(files)[sorted(file_ids)]] = True
     return chosen
-
-
-def filters_rows(plan: MergePlan) -> bool:
-    """Whether the table is so large that a filter of the source's keys saves more time than it takes."""
-    return plan.snapshot.files.size_bytes >= file_sample.SAMPLED_BYTES_MIN and not plan.statement.not_matched_by_source
 
 
 def mark_rows(run: MergeRun, cached: list[CachedRows] | None) -> MarkedRows:

@@ -38,13 +38,8 @@ class SourceFacts:
     """Whether hardly any other row passes the `row_conditions`."""
 
 
-def measure(
-    source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Sequence[str] = (), filters: bool = False
-) -> SourceFacts:
-    """Count the rows, which have been kept, and find the bounds of the keys.
-
-    `filters` asks for a filter of the keys, too, where that can be had.
-    """
+def measure(source: DataFrame, keys: Sequence[JoinKey], *, partition_columns: Sequence[str] = ()) -> SourceFacts:
+    """Count the rows and find the bounds of the keys. This evaluates the source, unless the driver has its rows."""
     bounded = [key for key in keys if _encoded(key.source, key.data_type) is not None]
     encoded = [value for key in bounded if (value := _encoded(key.source, key.data_type)) is not None]
     size = size_of(source)
@@ -65,19 +60,22 @@ def measure(
             condition = key.target.isNull() if condition is None else condition | key.target.isNull()
         if condition is not None:
             bounds.append((key, condition))
-    row_conditions = [condition for key, condition in bounds if key.column is not None]
-    filtered = [key for key in bounded if key.column is not None]
-    has_key_filter = filters and bool(filtered) and num_rows <= KEYS_MAX
-    if has_key_filter:
-        key_filter = KeyFilter(source, [key.source for key in filtered])
-        row_conditions.append(key_filter.may_have([key.target for key in filtered]))
     return SourceFacts(
         num_rows=num_rows,
         bounds=tuple(condition for _, condition in bounds),
         matches_nothing=False,
-        row_conditions=tuple(row_conditions),
-        has_key_filter=has_key_filter,
+        row_conditions=tuple(condition for key, condition in bounds if key.column is not None),
     )
+
+
+def with_key_filter(facts: SourceFacts, source: DataFrame, keys: Sequence[JoinKey]) -> SourceFacts:
+    """The facts of a source with a filter of its keys, which takes a job, where that can be had."""
+    filtered = [key for key in keys if key.column is not None and _encoded(key.source, key.data_type) is not None]
+    if not filtered or facts.num_rows > KEYS_MAX:
+        return facts
+    key_filter = KeyFilter(source, [key.source for key in filtered])
+    condition = key_filter.may_have([key.target for key in filtered])
+    return dataclasses.replace(facts, row_conditions=(*facts.row_conditions, condition), has_key_filter=True)
 
 
 def _aggregates(source: DataFrame, encoded: Sequence[Column], size: Size) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.spark.gateway.column_functions import jvm_column
 from anabranch.spark.gateway.jvm_classes import column_of
 
-KEYS_MAX = 500_000
-"""A filter of so many keys has two megabytes, which is about what a core's cache holds."""
+KEYS_MAX = 2_000_000
+"""A filter of so many keys has eight megabytes, which each task that reads the table gets."""
 
 
 class KeyFilter:

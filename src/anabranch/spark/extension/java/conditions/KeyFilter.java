@@ -19,15 +19,18 @@ public final class KeyFilter implements scala.Function0 {
   public KeyFilter(org.apache.spark.sql.classic.Dataset hashes) {
     QueryExecution execution = hashes.queryExecution();
     this.plan = execution.executedPlan();
-    InternalRow[] rows = (InternalRow[]) SQLExecution$.MODULE$.withNewExecutionId(execution, scala.Option.apply("anabranch keys"), this);
+    scala.Tuple2 counted = (scala.Tuple2) SQLExecution$.MODULE$.withNewExecutionId(execution, scala.Option.apply("anabranch keys"), this);
+    long count = ((Long) counted._1()).longValue();
     // A power of two: up to twice as many bits as each key should have.
-    int size = Math.max(BITS_MIN, Integer.highestOneBit(Math.max(1, rows.length - 1)) * 2 * BITS_OF_KEY);
-    this.bits = new byte[size / 8];
-    for (int i = 0; i < rows.length; i++) MayHaveKey.add(bits, rows[i].getLong(0));
+    long size = Math.max(BITS_MIN, Long.highestOneBit(Math.max(1, count - 1)) * 2 * BITS_OF_KEY);
+    this.bits = new byte[(int) (size / 8)];
+    // They are decoded one by one: as objects, all of them would take many times the memory of the filter.
+    scala.collection.Iterator rows = (scala.collection.Iterator) counted._2();
+    while (rows.hasNext()) MayHaveKey.add(bits, ((InternalRow) rows.next()).getLong(0));
   }
 
   public Object apply() {
-    return plan.executeCollect();
+    return plan.executeCollectIterator();
   }
 
   /** Whether the filter may be made of that hash, among others. */
