@@ -15,7 +15,7 @@ public final class KeyFilter implements scala.Function0 {
   private final SparkPlan plan;
   private final byte[] bits;
 
-  /** Runs a frame of few rows, whose only column is the hash of a key, 64 bits that are not null. */
+  /** Runs a frame whose only column is the hash of a key, 64 bits that are not null. */
   public KeyFilter(org.apache.spark.sql.classic.Dataset hashes) {
     QueryExecution execution = hashes.queryExecution();
     this.plan = execution.executedPlan();

@@ -75,8 +75,7 @@ public final class MayHaveKey extends UnaryExpression implements java.io.Seriali
         + "  " + left + "--;\n"
         + "}\n"
         + "boolean " + result.value() + " = " + left + " == 0;\n";
-    CodeBlock block = new CodeBlock(
-        seq(new Object[] {"", code}), seq(new Object[] {value.code()}));
+    CodeBlock block = new CodeBlock(seq(new Object[] {"", code}), seq(new Object[] {value.code()}));
     return result.copy(block, FalseLiteral$.MODULE$, result.value());
   }
 
