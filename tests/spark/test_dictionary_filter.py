@@ -36,8 +36,7 @@ def rows_read(frame: DataFrame) -> int:
     """How many rows the reader has returned, before Spark tests each of them."""
     frame.collect()
     plan: Any = frame._jdf.queryExecution().executedPlan()
-    (scan,) = [plan.collectLeaves().apply(index) for index in range(plan.collectLeaves().size())]
-    return int(scan.metrics().apply("numOutputRows").value())
+    return int(plan.collectLeaves().head().metrics().apply("numOutputRows").value())
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_any_number_of_keys(delta: SparkSession, num_keys: int) -> None:
     assert delta.range(num_keys, 1_000_000, 1, 3).where(condition).count() < 10
 
 
-def generates_no_code(spark: SparkSession, rows: DataFrame, condition: Column) -> list[int]:
+def passing_without_code(spark: SparkSession, rows: DataFrame, condition: Column) -> list[int]:
     """The rows that pass where Spark sends the expression to executors, instead of code."""
     settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     for name, value in settings.items():
@@ -57,8 +57,8 @@ def test_the_same_rows_pass_without_generated_code(delta: SparkSession, title: s
     rows = delta.range(0, 6000, 1, 2)
     passing = sorted(row[0] for row in rows.where(condition).collect())
     assert set(range(0, 6000, 60)) <= set(passing)
-    assert generates_no_code(delta, rows, condition) == passing
-    others = generates_no_code(delta, rows, ~condition)
+    assert passing_without_code(delta, rows, condition) == passing
+    others = passing_without_code(delta, rows, ~condition)
     assert sorted([*passing, *others]) == list(range(6000))
 
 
