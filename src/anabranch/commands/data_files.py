@@ -27,13 +27,12 @@ def write_data_files(
     max_records_per_file: int | None = None,
     parquet: tuple[tuple[str, str], ...] = (),
     optimize: bool | None = None,
-    observation: str | None = None,
 ) -> WrittenFiles:
     """Run the frame, whose columns are those of `schema`, and write its rows. Nothing is committed.
 
     `parquet` are options of Parquet's writer. With `optimize` rows are shuffled first to make fewer files; None leaves
-    that to the session and the table. `observation` is that of `WriteRequest`. Raises the errors of `refuse_when`
-    columns among the rows, `InvalidOptionError`, and `InvalidPropertyError` for an isolation level that does not exist.
+    that to the session and the table. Raises the errors of `refuse_when` columns among the rows, `InvalidOptionError`,
+    and `InvalidPropertyError` for an isolation level that does not exist.
     """
     # The commit would raise the same error, but only after all files are written.
     properties.isolation_level  # noqa: B018 - raises
@@ -53,7 +52,6 @@ def write_data_files(
                 properties=properties,
                 max_records_per_file=max_records_per_file,
                 options=(*table.storage, *parquet),
-                observation=observation,
             )
         )
     add_done(files=len(written.adds), rows=written.num_rows, size_bytes=sum(add.size for add in written.adds))

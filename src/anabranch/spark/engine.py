@@ -99,8 +99,6 @@ class WriteRequest:
     the files (`stored_fields`), and the files hold the rows in the frame's order."""
     one_file: bool = False
     """Put the files of several tasks together to one, on a local disk, with the rows of the first task first."""
-    observation: str | None = None
-    """The name of an observation of the frame (`DataFrame.observe`) by whole numbers, which are wanted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +108,6 @@ class WrittenFiles:
     adds: tuple[AddFile, ...]
     num_rows: int
     size_bytes: int
-    observed: tuple[int, ...] = ()
-    """The numbers of the observation; none where Spark has left it out, as over a join that it knows to be empty."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

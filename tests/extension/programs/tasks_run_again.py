@@ -19,7 +19,9 @@ from start import FOLDER, started
 import anabranch
 from anabranch.change_feed.change_files import write_change_files
 from anabranch.protocol.properties import TableProperties
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.native.native_engine import NativeEngine
+from anabranch.spark.rows.row_marks import RowMarks
 from anabranch.tables import DeltaTable
 
 PARTITIONS = 4
@@ -185,14 +187,27 @@ def check_change_files(engine: NativeEngine, root: Path, frame: DataFrame) -> No
     assert all((root / change.path).stat().st_size == change.size for change in changes)
 
 
+def check_marks(frame: DataFrame) -> None:
+    """Rows are marked before a shuffle, so that tasks run again for rows that are lost; each row counts once."""
+    rows = frame.selectExpr("id", f"CAST(id % 3 AS INT) AS {FILE_ID_COLUMN}", f"id AS {ROW_INDEX_COLUMN}")
+    marked = RowMarks(rows, group_by="0", condition="id % 2 = 0")
+    assert marked.rows.repartition(2).count() == ROWS // 2
+    marks = marked.marks()
+    assert marks is not None
+    assert {mark.file_id: set(mark.positions) for mark in marks} == {i: set(range(i, ROWS, 3)) for i in range(3)}
+    assert all(mark.count == len(mark.positions) for mark in marks)
+
+
 engine = NativeEngine(spark)
 for misfortune in (slow_at_first, dying):
     name = misfortune.__name__
-    of_table, of_changes = marks(f"{name} table"), marks(f"{name} changes")
+    of_table, of_changes, of_marks = marks(f"{name} table"), marks(f"{name} changes"), marks(f"{name} marks")
     numbered(misfortune(of_table)).write.format("delta").save(f"{FOLDER}/t {name}")
     was_tried_again(of_table)
     check_table(f"{FOLDER}/t {name}")
     check_change_files(engine, Path(FOLDER, f"c {name}"), numbered(misfortune(of_changes)))
     was_tried_again(of_changes)
+    check_marks(numbered(misfortune(of_marks)))
+    was_tried_again(of_marks)
 spark.stop()
 print("done")

@@ -18,7 +18,7 @@ from start import FOLDER, started
 
 import anabranch
 from anabranch.commands.dml import file_sample
-from anabranch.commands.merge import merge_rows
+from anabranch.commands.merge import merge_at_once, merge_rows
 from anabranch.tables import DeltaTable
 
 # Workers write into Spark's home: one of our own, of links to what is installed.
@@ -113,13 +113,16 @@ def rows_are_filtered_by_keys() -> None:
     with (
         mock.patch.object(file_sample, "SAMPLED_BYTES_MIN", 0),
         mock.patch.object(merge_rows, "FILTERED_BYTES_MIN", 0),
+        mock.patch.object(merge_at_once, "mark_rows", wraps=merge_at_once.mark_rows) as finds,
     ):
         assert one(f"{merge} WHEN NOT MATCHED THEN INSERT *") == (252, 3, 0, 249)
+        assert finds.call_count == 0, "the executors have marked the rows that they wrote"
         for limit in ("maxFields", "hugeMethodLimit"):
             # Spark sends expressions to executors instead of code.
             spark.conf.set(f"spark.sql.codegen.{limit}", "1")
             assert one(merge) == (252, 252, 0, 0)
             spark.conf.unset(f"spark.sql.codegen.{limit}")
+        assert finds.call_count == 2
     assert one("SELECT count(*), count_if(v = 'ammm'), count_if(v = 'mmm') FROM keyed") == (4249, 3, 249)
 
 

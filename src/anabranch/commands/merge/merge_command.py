@@ -23,7 +23,7 @@ from anabranch.commands.dml.statement import (
     version_to_read,
 )
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
-from anabranch.commands.merge.merge_all_rows import all_rows, are_all, only_matched
+from anabranch.commands.merge.merge_at_once import merge_at_once
 from anabranch.commands.merge.merge_plan import MergePlan, plan_merge
 from anabranch.commands.merge.merge_rows import MergeRun, mark_rows, record_rows
 from anabranch.commands.merge.merge_sample import with_sample
@@ -86,16 +86,11 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
             facts = measure(source.frame, plan.on.keys, partition_columns=plan.snapshot.partition_columns)
         run = MergeRun.of(plan, target, facts, reserved=attempt.reserved)
         with watch.measured("scanTimeMs", phase="find matches"):
-            marked = all_rows(run) if run.may_update_all else None
-            if marked is None:
-                run = run.with_key_filter() if run.filters_rows else run
-                run = with_sample(run) if run.may_read_twice else run
-                marked = mark_rows(run, cached)
+            run = run.with_key_filter() if run.filters_rows else run
+            run = with_sample(run) if run.may_read_twice else run
+            marked = None if run.writes_at_once else mark_rows(run, cached)
         with watch.measured("rewriteTimeMs"):
-            merged = write_merge(run, marked)
-        if marked.is_assumed and not are_all(marked, merged):
-            with watch.measured("scanTimeMs", phase="find matches"):
-                marked, merged = only_matched(run, merged)
+            marked, merged = merge_at_once(run) if marked is None else (marked, write_merge(run, marked))
         record_rows(transaction, run, marked)
         counts = {
             "updated": marked.num_updated,

@@ -17,17 +17,16 @@ from anabranch.spark.rows.cached_rows import Size, not_broadcast, size_of
 ACTION_COLUMN = "__anabranch_action"
 """The number of the clause that applies to the row: clauses of WHEN MATCHED are numbered first, then those of WHEN NOT
 MATCHED BY SOURCE."""
+INSERTION_COLUMN = "__anabranch_insertion"
+"""The number of the clause that inserts the row, of `MergeJoin.written_at_once`."""
 LEFT_ALONE = -1
 """The action of a matched row to which no clause applies."""
 APPLIED = f"{ACTION_COLUMN} <> {LEFT_ALONE}"
 """The condition, as SQL, on rows to which a clause applies."""
-PAIRS = "__anabranch_pairs"
-"""The observation of `MergeJoin.written_at_once`."""
 POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 _IN_SOURCE = "__anabranch_in_source"
 _DECIDED = "__anabranch_decided"
 _MATCHED = "__anabranch_matched"
-_INSERT = "__anabranch_insert"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,28 +100,25 @@ class MergeJoin:
         keeps: Sequence[str],
         outputs: Sequence[str],
     ) -> DataFrame:
-        """All rows that are written, with the columns of `decided`, and with NULL as the file of new ones.
+        """The rows that are matched and, with NULL as their file, those of the source that match none.
 
-        The observation `PAIRS` says how many rows of the table there are, those that match several rows counted as
-        often, and how many of them are matched.
+        They have the columns of `decided`, and the number of the clause that inserts them, or NULL.
         """
-        pairs = self._joined(rows, self.source.withColumn(_IN_SOURCE, F.lit(True)), "full" if inserts else "left")
-        is_matched = F.col(_IN_SOURCE) & rows[FILE_ID_COLUMN].isNotNull()
-        pairs = pairs.withColumn(
-            ACTION_COLUMN, F.when(is_matched, _first(self.conditions.matched, start=0, otherwise=None))
-        )
-        computed = _computed(updates, range(len(updates)), outputs, _values_of(rows))
+        pairs = self._joined(rows, self.source.withColumn(_IN_SOURCE, F.lit(True)), "right" if inserts else "inner")
+        action = _first(self.conditions.matched, start=0, otherwise=LEFT_ALONE)
+        pairs = pairs.withColumn(ACTION_COLUMN, F.when(rows[FILE_ID_COLUMN].isNotNull(), action))
+        computed = _computed(updates, range(len(self.conditions.matched)), outputs, _values_of(rows))
         # Without columns of the table, which conditions and values of new rows must not see.
         both = pairs.select(
             self.source["*"], *(rows[quote(name)] for name in (*keeps, *POSITION)), ACTION_COLUMN, *computed
         )
         is_new = F.col(FILE_ID_COLUMN).isNull()
-        both = both.withColumn(_INSERT, F.when(is_new, _first(self.conditions.not_matched, start=0, otherwise=None)))
+        both = both.withColumn(
+            INSERTION_COLUMN, F.when(is_new, _first(self.conditions.not_matched, start=0, otherwise=None))
+        )
         clauses = dict(enumerate(inserts))
-        computed = _computed(clauses, range(len(inserts)), outputs, F.col, action=_INSERT, otherwise=True)
-        decided = both.select(*map(quote, (*keeps, *POSITION)), ACTION_COLUMN, _INSERT, *computed)
-        counts = (F.count(FILE_ID_COLUMN).alias("rows"), F.count(ACTION_COLUMN).alias("matched"))
-        return decided.observe(PAIRS, *counts).where(f"{ACTION_COLUMN} IS NOT NULL OR {_INSERT} IS NOT NULL")
+        computed = _computed(clauses, range(len(inserts)), outputs, F.col, action=INSERTION_COLUMN, otherwise=True)
+        return both.select(*map(quote, (*keeps, *POSITION)), ACTION_COLUMN, INSERTION_COLUMN, *computed)
 
     def inserted(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -12,12 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.dml import file_sample
 from anabranch.commands.dml.change_data import records_changes
+from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, LEFT_ALONE, POSITION, MergeJoin
 from anabranch.commands.merge.merge_plan import MergePlan
 from anabranch.commands.merge.merge_source import SourceFacts, with_key_filter
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
 from anabranch.commands.table_access import TableRef
+from anabranch.data_skipping.scan_plan import live_row_count
 from anabranch.errors.commits import text_of_row
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.log.file_columns import FileMask, num_bytes
@@ -26,6 +29,7 @@ from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import metadata_columns
 from anabranch.spark.rows.cached_rows import CACHED_ROWS_MAX, CachedRows, cache_rows, is_small
+from anabranch.spark.rows.hidden_rows import MarkedRows as RowsOfGroup
 from anabranch.spark.rows.hidden_rows import mark_rows as marks_of_frame
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.read_set import FileKey, RowsOfFile
@@ -34,6 +38,7 @@ from anabranch.transactions.transaction import Transaction
 
 FILTERED_BYTES_MIN = 1 << 20
 """A smaller read is not worth a filter: Parquet has statistics of each megabyte or so."""
+
 
 _Positions = dict[int, BitMap64]
 
@@ -119,9 +124,22 @@ class MergeRun:
         return num_bytes(self.snapshot.files.table, self.candidates)
 
     @property
+    def num_rows(self) -> float:
+        """How many rows the files have; infinity where statistics do not count them."""
+        live = live_row_count(self.snapshot.skipping_columns, self.files)
+        return math.inf if live is None else live
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the candidates are so large that a job which says how best to read them saves more than it takes."""
+        return self.num_candidate_bytes >= file_sample.SAMPLED_BYTES_MIN
+
+    @property
     def filters_rows(self) -> bool:
-        """Whether the candidates are so large that a filter of the source's keys saves more time than it takes."""
-        return self.num_candidate_bytes >= file_sample.SAMPLED_BYTES_MIN and not self.statement.not_matched_by_source
+        """Whether a filter of the source's keys may save time: not where each row of the table may have a key."""
+        if not self.is_large or self.statement.not_matched_by_source:
+            return False
+        return self.facts.num_rows <= CACHED_ROWS_MAX or self.facts.num_rows < self.num_rows
 
     def with_key_filter(self) -> MergeRun:
         """The same with a filter of the source's keys, where that can be had."""
@@ -144,27 +162,33 @@ class MergeRun:
 
         False where it is not worth the job that looks for that.
         """
-        needs_whole_rows = bool(self.plan.updates) or self.keeps_old_values
+        columns = set(self.snapshot.schema.names)
+        needs_whole_rows = any(not columns <= values.sets for values in self.plan.updates.values())
         return (
-            needs_whole_rows
-            and self.num_candidate_bytes >= file_sample.SAMPLED_BYTES_MIN
+            (needs_whole_rows or self.keeps_old_values)
+            and self.is_large
             and self.caches_new_values
             and self.plan.repeatable
             and not self.statement.not_matched_by_source
         )
 
     @property
-    def may_update_all(self) -> bool:
-        """Whether the statement updates all matched rows, so many that they would be read twice, and no others."""
-        statement, plan = self.statement, self.plan
+    def writes_at_once(self) -> bool:
+        """Whether the join that finds the rows also writes them, and none are cached."""
+        plan, has_new_rows = self.plan, self.has_new_rows
+        # Without vectors, rows that stay are written with the others where these are few, to one file.
+        is_for_few = self.is_large and (uses_vectors(self.snapshot) or self.statement.only_inserts)
         return (
-            not self.caches_new_values
-            and statement.changes_all_matched
-            and not statement.not_matched_by_source
-            and len(plan.updates) == len(statement.matched)
+            (bool(plan.updates) or has_new_rows)
+            and (is_for_few or self.facts.num_rows > CACHED_ROWS_MAX)
+            and not self.changes_few_files
+            and plan.repeatable
+            and not self.statement.not_matched_by_source
             and bool(plan.on.keys)
+            # Spark cannot broadcast a side of a join of which all rows are needed; it shuffles those of the other.
+            and not (has_new_rows and self.join.source_is_small and not self.facts.has_key_filter)
             and not records_changes(self.snapshot)
-            # New rows are numbered in partitions that are fixed before the write, which Spark does not observe.
+            # New rows are numbered in partitions that are fixed before the write.
             and not (plan.inserts and identity_columns(plan.target.schema))
             and bool(self.files.any())
         )
@@ -187,8 +211,6 @@ class MarkedRows:
     """How many rows are `matched` or `unmatched`, and `updated` or `deleted`."""
     is_ambiguous: bool
     """Whether several rows of the source change one row."""
-    is_assumed: bool = False
-    """Whether these are the rows of `all_rows`, of which only the write says how many are updated."""
 
     @property
     def num_updated(self) -> int:
@@ -231,7 +253,7 @@ def mark_rows(run: MergeRun, cached: list[CachedRows] | None) -> MarkedRows:
             cached.append(cache_rows(frame, as_rows=as_rows))
         frame = cached[-1].frame
     with typed_violations():
-        marked = _marked(frame, read, run.statement)
+        marked = marked_rows(marks_of_frame(frame, group_by=(ACTION_COLUMN,)), read, run.statement, frame=frame)
         if marked.is_ambiguous:
             raise _ambiguity(frame, read, run)
     return marked
@@ -251,25 +273,28 @@ def _joined(run: MergeRun, rows: DataFrame) -> DataFrame:
     return run.join.decided(rows, {}, keeps=keeps)
 
 
-def _marked(frame: DataFrame, read: ReadFiles, statement: MergeStatement) -> MarkedRows:
-    """Run the frame, which `_joined` made of the rows of `read`."""
+def marked_rows(
+    marks: Iterable[RowsOfGroup], read: ReadFiles, statement: MergeStatement, *, frame: DataFrame | None = None
+) -> MarkedRows:
+    """The rows of `read` by their marks, which are grouped by action; marks of new rows do not count."""
     changed: _Positions = {}
     matched: _Positions = {}
     counts = no_counts()
     num_pairs = num_changes = 0
-    for marks in marks_of_frame(frame, group_by=(ACTION_COLUMN,)):
-        (action,) = marks.group
-        assert marks.file_id is not None, "the rows are those of files"
+    for rows in marks:
+        if rows.file_id is None:
+            continue
+        (action,) = rows.group
         is_matched = action < len(statement.matched)
         if is_matched:
-            matched[marks.file_id] = matched.get(marks.file_id, BitMap64()) | marks.positions
-            num_pairs += marks.count
+            matched[rows.file_id] = matched.get(rows.file_id, BitMap64()) | rows.positions
+            num_pairs += rows.count
         if action == LEFT_ALONE:
             continue
-        changed[marks.file_id] = changed.get(marks.file_id, BitMap64()) | marks.positions
-        num_changes += marks.count
+        changed[rows.file_id] = changed.get(rows.file_id, BitMap64()) | rows.positions
+        num_changes += rows.count
         what = "deleted" if isinstance(statement.changing[action], DeleteClause) else "updated"
-        counts[f"{'matched' if is_matched else 'unmatched'} {what}"] += len(marks.positions)
+        counts[f"{'matched' if is_matched else 'unmatched'} {what}"] += len(rows.positions)
     # The frame has a row for each pair, and a row that a clause changes must be in one pair only.
     is_ambiguous = num_changes > sum(map(len, changed.values())) and not statement.deletes_all_matched
     return MarkedRows(

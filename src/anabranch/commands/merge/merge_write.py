@@ -18,7 +18,7 @@ from anabranch.commands.dml.change_data import files_show_changes, records_chang
 from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
 from anabranch.commands.dml.row_deletion import Replacement, RowChanges, delete_rows, replace_rows
 from anabranch.commands.dml.statement import uses_vectors
-from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, PAIRS, POSITION
+from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, POSITION
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, chosen_of
 from anabranch.commands.merge.merge_values import OutputColumns, set_flag
 from anabranch.errors.constraints import GeneratedColumnMismatchError
@@ -66,32 +66,32 @@ def write_merge(run: MergeRun, marked: MarkedRows) -> MergeChanges:
     feeds = records_changes(run.snapshot) and (marked.num_updated > 0 or not files_show_changes(changes))
     rows = _rows_to_write(run, marked, changed)
     if rows:
-        written, plan, change_files = _write_rows(run, marked, rows, replacement, feeds=feeds)
-        numbers = generated_numbers(
-            run.plan.target.metadata,
-            written.adds,
-            plan.generates_identity,
-            table=run.table.label,
-            reserved=run.reserved,
-        )
-        table_actions = _table_actions(run, numbers)
+        num_rows_max = marked.num_updated + (run.facts.num_rows if run.has_new_rows else 0)
+        merged = _write_rows(run, rows, replacement, num_rows_max=num_rows_max, feeds=feeds)
     else:
-        written, change_files, numbers = None, (), {}
-        table_actions = run.plan.target.actions
+        merged = MergeChanges(changes=changes, written=None, table_actions=run.plan.target.actions)
     if feeds and changed is not None:
-        change_files += _write_old_rows(run, changed)
-    return MergeChanges(
-        changes=dataclasses.replace(changes, change_files=change_files),
-        written=written,
-        table_actions=table_actions,
-        generated=numbers,
-    )
+        change_files = (*merged.changes.change_files, *_write_old_rows(run, changed))
+        merged = dataclasses.replace(merged, changes=dataclasses.replace(changes, change_files=change_files))
+    return merged
+
+
+def write_at_once(run: MergeRun, rows: DataFrame) -> MergeChanges:
+    """Write rows of `MergeJoin.written_at_once`. The old ones of those that are updated are not deleted."""
+    changes = RowChanges(removes=(), adds=(), deleted_rows={}, num_rows=0)
+    num_rows_max = run.facts.num_rows
+    if num_rows_max > ROWS_OF_FILE and not run.has_new_rows:
+        num_rows_max = int(min(num_rows_max, run.num_rows))
+    # Where the source is broadcast, the tasks that read the table also join its rows.
+    is_broadcast = run.join.source_is_small and not run.has_new_rows
+    frames = {_BOTH if run.plan.updates else INSERT: rows}
+    return _write_rows(run, frames, Replacement(changes=changes), num_rows_max=num_rows_max, shuffles=is_broadcast)
 
 
 def _changed_rows(run: MergeRun, marked: MarkedRows) -> DataFrame | None:
     """The rows to which a clause applies, with their new values; None where there are none, or new rows beside them."""
     frame = marked.frame
-    if frame is None or not marked.changed or marked.is_assumed:
+    if frame is None or not marked.changed:
         return None
     plan = run.plan
     if marked.num_updated and not set(plan.outputs.columns) <= set(frame.columns):
@@ -118,9 +118,6 @@ def _replacement(run: MergeRun, marked: MarkedRows) -> Replacement:
 def _rows_to_write(run: MergeRun, marked: MarkedRows, changed: DataFrame | None) -> dict[str, DataFrame]:
     """Updated and new rows with their values, by their type of change in a change data feed."""
     plan = run.plan
-    if marked.is_assumed:
-        assert marked.frame is not None, "there are rows to update"
-        return {_BOTH: marked.frame}
     frames = {}
     if changed is not None and marked.num_updated:
         frames[UPDATE_POSTIMAGE] = changed.where(f"{ACTION_COLUMN} IN ({', '.join(map(str, sorted(plan.updates)))})")
@@ -152,23 +149,29 @@ def _table_actions(run: MergeRun, numbers: Mapping[str, NumberRange]) -> tuple[A
 
 
 def _write_rows(
-    run: MergeRun, marked: MarkedRows, frames: Mapping[str, DataFrame], replacement: Replacement, *, feeds: bool
-) -> tuple[WrittenFiles, WritePlan, tuple[AddCDCFile, ...]]:
+    run: MergeRun,
+    frames: Mapping[str, DataFrame],
+    replacement: Replacement,
+    *,
+    num_rows_max: int,
+    feeds: bool = False,
+    shuffles: bool = False,
+) -> MergeChanges:
     """Write the rows of all frames as data files and, with `feeds`, also as change data files.
 
-    Changed rows have their ids in a column of the frame, and keep them.
+    Changed rows have their ids in a column of the frame, and keep them. There are about `num_rows_max` rows, or fewer.
     """
     table, target = run.table, run.plan.target
     properties = TableProperties(target.metadata.configuration)
     partition_columns = tuple(target.metadata.partition_columns)
     schema = without_void(target.schema)
-    rows_max = _num_rows_max(run, marked)
     has_only_new_rows = frames.keys() == {INSERT} and replacement.staying is None
     tracking = None if has_only_new_rows else run.target.tracking
     added = [*([CHANGE_TYPE] if feeds else []), *([] if tracking is None else [tracking.row_id])]
     ready, plan = _conformed(run, _union(frames, run.plan.outputs, added, tracking), added)
     # Partitions may be by generated columns, so rows are brought together only after these are computed.
-    rows = _verified(_together(ready, partition_columns, rows_max), run.plan.outputs, plan, table=table.label)
+    together = _together(ready, partition_columns, _tasks(num_rows_max), shuffles=shuffles)
+    rows = _verified(together, run.plan.outputs, plan, table=table.label)
     with contextlib.ExitStack() as finished:
         if feeds:
             # Computed once, so that the feed has exactly the rows that are in the table.
@@ -178,11 +181,10 @@ def _write_rows(
         stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *stored_tracking_columns(tracking))
         written = write_data_files(
             table,
-            replacement.together(stored, tasks_min=_tasks(rows_max)),
+            replacement.together(stored, tasks_min=_tasks(num_rows_max)),
             schema=with_tracking_columns(schema, tracking),
             partition_columns=partition_columns,
             properties=properties,
-            observation=PAIRS if marked.is_assumed else None,
         )
         change_files: tuple[AddCDCFile, ...] = ()
         if feeds:
@@ -195,7 +197,16 @@ def _write_rows(
                 properties=properties,
                 options=table.storage,
             )
-    return replacement.without_staying(written), plan, change_files
+    written = replacement.without_staying(written)
+    numbers = generated_numbers(
+        target.metadata, written.adds, plan.generates_identity, table=table.label, reserved=run.reserved
+    )
+    return MergeChanges(
+        changes=dataclasses.replace(replacement.changes, change_files=change_files),
+        written=written,
+        table_actions=_table_actions(run, numbers),
+        generated=numbers,
+    )
 
 
 def _union(
@@ -243,18 +254,14 @@ def _conformed(run: MergeRun, rows: DataFrame, added: Sequence[str]) -> tuple[Da
     return ready, plan
 
 
-def _together(rows: DataFrame, partition_columns: Sequence[str], rows_max: int) -> DataFrame:
-    """The rows in as many tasks as there should be files; otherwise each file that was read would make a new one."""
+def _together(rows: DataFrame, partition_columns: Sequence[str], tasks: int, *, shuffles: bool) -> DataFrame:
+    """The rows in as many tasks as there should be files; otherwise each file that was read would make a new one.
+
+    `shuffles` is for rows that are still to be found, which takes more tasks.
+    """
     if partition_columns:
         return rows.repartition(*(F.col(quote(name)) for name in partition_columns))
-    return rows.coalesce(_tasks(rows_max))
-
-
-def _num_rows_max(run: MergeRun, marked: MarkedRows) -> int:
-    """How many rows are written, at most or about."""
-    if not run.has_new_rows:
-        return marked.num_updated
-    return run.facts.num_rows if marked.is_assumed else marked.num_updated + run.facts.num_rows
+    return rows.repartition(tasks) if shuffles else rows.coalesce(tasks)
 
 
 def _tasks(rows_max: int) -> int:

@@ -85,10 +85,7 @@ class NativeWrite:
             entries = self._written(frame, request, schema)
             if request.one_file and len(entries) > 1:
                 entries = [joined(self._values, entries, _writer_options(request))]
-        written = completed(request, entries, request.open_file or self._opener(request))
-        if request.observation is None:
-            return written
-        return dataclasses.replace(written, observed=_observed(frame, request.observation))
+        return completed(request, entries, request.open_file or self._opener(request))
 
     def _opener(self, request: WriteRequest) -> OpenFile:
         """A function that opens files for their footers: from local disk, or through Hadoop, which wrote them."""
@@ -188,15 +185,6 @@ class NativeWrite:
             return self._values.seq(())
         physical = [physical_name(schema[name], request.column_mapping) for name in names]
         return writes.named(output, len(schema), "\0".join(physical))
-
-
-def _observed(frame: DataFrame, name: str) -> tuple[int, ...]:
-    """The numbers of an observation of the frame, which has run."""
-    numbers = frame._jdf.queryExecution().observedMetrics().get(name)
-    if numbers.isEmpty():
-        return ()
-    row = numbers.get()
-    return tuple(int(row.getLong(index)) for index in range(row.length()))
 
 
 def _later_argument(writer: Any) -> Any | None:
