@@ -1,16 +1,17 @@
-"""How an UPDATE reads many rows: once where they are few or all, twice where they are many."""
+"""How an UPDATE reads many rows: once where it marks them while it writes them, else maybe twice."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from unittest import mock
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.dml import file_sample, update_rows
+from anabranch.commands.dml import file_sample, update, update_rows
 from anabranch.spark.rows.cached_rows import CachedRows, cache_rows
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
@@ -68,19 +69,27 @@ def check(spark: SparkSession, table: str, condition: str, num_rows: int) -> Non
     assert spark._jsparkSession.sparkContext().getPersistentRDDs().size() == 0
 
 
+def writes_at_once(spark: SparkSession, table: str) -> bool:
+    """Whether the table has vectors, and no change data feed."""
+    properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+    return properties["delta.enableDeletionVectors"] == "true" and properties["delta.enableChangeDataFeed"] == "false"
+
+
 def test_few_rows_are_kept(delta: SparkSession, table: str, reads: list[int], kept: list[bool]) -> None:
+    """Where they cannot be marked while they are written."""
     check(delta, table, *FEW)
-    assert reads == [FILES, 1]
-    assert kept == [True]
+    at_once = writes_at_once(delta, table)
+    assert reads == ([FILES] if at_once else [FILES, 1])
+    assert kept == ([] if at_once else [True])
 
 
-def test_many_rows_are_read_twice(
+def test_many_rows_are_read_once_or_twice(
     delta: SparkSession, path: str, table: str, reads: list[int], kept: list[bool]
 ) -> None:
-    """But for a change data feed, for which the old values are needed beside the new ones."""
+    """For a change data feed they are kept, as the old values are needed beside the new ones."""
     has_feed = delta.sql(f"SHOW TBLPROPERTIES {table} ('delta.enableChangeDataFeed')").collect()[0][1] == "true"
     check(delta, table, *MANY)
-    assert reads == [FILES, 1]
+    assert reads == ([FILES] if writes_at_once(delta, table) else [FILES, 1])
     assert kept == ([True] if has_feed else [])
     if has_feed:
         feed = delta.read.option("readChangeFeed", "true").option("startingVersion", 1).format("delta").load(path)
@@ -89,6 +98,26 @@ def test_many_rows_are_read_twice(
             ("update_postimage", MANY[1], MANY[1]),
             ("update_preimage", MANY[1], 0),
         ]
+
+
+@pytest.mark.parametrize("setting", ["maxFields", "hugeMethodLimit"])
+def test_rows_that_are_not_marked(
+    delta: SparkSession, path: str, table: str, reads: list[int], kept: list[bool], setting: str
+) -> None:
+    """In the first case that is known before. In the second they are written again, and the first files deleted."""
+    files = set(Path(path).glob("*.parquet"))
+    at_once = writes_at_once(delta, table)
+    delta.conf.set(f"spark.sql.codegen.{setting}", "1")
+    try:
+        with mock.patch.object(update, "delete_data_files", wraps=update.delete_data_files) as deletes:
+            assert delta.sql(f"UPDATE {table} SET n = n + 1 WHERE {FEW[0]}").collect()[0][0] == FEW[1]
+    finally:
+        delta.conf.unset(f"spark.sql.codegen.{setting}")
+    assert delta.sql(f"SELECT count(*), sum(n) FROM {table}").collect() == [(FILES * ROWS_OF_FILE, FEW[1])]
+    assert deletes.call_count == (1 if at_once and setting == "hugeMethodLimit" else 0)
+    current = {Path(file).name for file in delta.read.format("delta").load(path).inputFiles()}
+    assert {file.name for file in set(Path(path).glob("*.parquet")) - files} <= current
+    assert kept == [True]
 
 
 def test_all_rows_are_not_kept(delta: SparkSession, table: str, kept: list[bool]) -> None:
@@ -107,7 +136,7 @@ def test_a_coin_is_thrown_once(delta: SparkSession, table: str, reads: list[int]
 
 
 def test_a_function_that_is_not_what_it_says(delta: SparkSession, path: str, table: str, reads: list[int]) -> None:
-    """Rows are read again by their positions, not by a condition that could select others."""
+    """Rows are marked while they are written, or read again by their positions, not by a condition that is other by then."""
     coin = F.udf(lambda _: os.urandom(1)[0] < 128, "boolean")
     with mock.patch.object(update_rows, "CACHED_ROWS_MAX", 2000):
         DeltaTable.forPath(delta, path).update(coin("id"), {"n": "n + 1"})
@@ -115,7 +144,7 @@ def test_a_function_that_is_not_what_it_says(delta: SparkSession, path: str, tab
     assert delta.sql(f"SELECT count(*), count(DISTINCT id), sum(n) FROM {table}").collect() == [
         (FILES * ROWS_OF_FILE, FILES * ROWS_OF_FILE, changed)
     ]
-    assert reads[:2] == [FILES, 1]
+    assert reads[:2] == ([FILES] if writes_at_once(delta, table) else [FILES, 1])
 
 
 def test_of_a_few_files_no_sample_is_taken(delta: SparkSession, table: str, reads: list[int]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from anabranch.commands.table_access import TableRef
+from anabranch.errors.environment import StorageError
 from anabranch.progress.progress_events import add_done, begin_phase
+from anabranch.protocol.data_paths import decode_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
@@ -56,6 +60,16 @@ def write_data_files(
         )
     add_done(files=len(written.adds), rows=written.num_rows, size_bytes=sum(add.size for add in written.adds))
     return written
+
+
+def delete_data_files(table: TableRef, written: WrittenFiles) -> None:
+    """Delete files that no commit is going to add.
+
+    What cannot be deleted is left to VACUUM, like the files of a statement that loses to another.
+    """
+    with contextlib.suppress(StorageError):
+        paths = [decode_path(add.path, table_root=table.path) for add in written.adds]
+        table.delta_log.store.delete_many(paths)
 
 
 def tracking_of(table: TableRef, snapshot: Snapshot) -> RowTrackingColumns | None:

@@ -62,6 +62,9 @@ class RowChanges:
         }
 
 
+NO_CHANGES = RowChanges(removes=(), adds=(), deleted_rows={}, num_rows=0)
+
+
 def delete_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors: bool) -> RowChanges:
     """Delete these rows, and remove files of which no row is left. Nothing is committed.
 

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
-from anabranch.commands.data_files import rows_kept_tags
+from anabranch.commands.data_files import delete_data_files, rows_kept_tags
 from anabranch.commands.dml.assignments import Assignments, Value, assignments, check_of_one_row, with_defaults
 from anabranch.commands.dml.change_data import (
     both_images,
@@ -19,7 +19,14 @@ from anabranch.commands.dml.change_data import (
     records_changes,
     write_changed_rows,
 )
-from anabranch.commands.dml.row_deletion import Replacement, RowChanges, replace_rows, write_new_rows
+from anabranch.commands.dml.row_deletion import (
+    NO_CHANGES,
+    Replacement,
+    RowChanges,
+    delete_rows,
+    replace_rows,
+    write_new_rows,
+)
 from anabranch.commands.dml.row_selection import (
     begin_statement,
     read_candidates,
@@ -35,7 +42,7 @@ from anabranch.commands.dml.statement import (
     version_to_read,
 )
 from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
-from anabranch.commands.dml.update_rows import BegunUpdate, find_rows
+from anabranch.commands.dml.update_rows import BegunUpdate, find_rows, may_write_at_once
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write_settings import store_assignment
 from anabranch.errors.arguments import IdentityAssignmentError
@@ -49,6 +56,7 @@ from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.conditions.user_condition import empty_frame, has_subquery, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
+from anabranch.spark.rows.row_marks import RowMarks
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
@@ -82,11 +90,16 @@ def prepare_update(
         record_selection(transaction, target, selection, ())
         return Prepared(transaction, (), num_affected_rows=0)
     with released_on_failure() as cached:
-        with watch.measured("scanTimeMs"), typed_violations():
-            rows, changed = find_rows(begun, cached)
-        record_selection(transaction, target, selection, rows)
         with watch.measured("rewriteTimeMs"):
-            changes, written = _write(target, changed, rows)
+            at_once = _write_at_once(begun) if may_write_at_once(begun) else None
+        if at_once is None:
+            with watch.measured("scanTimeMs"), typed_violations():
+                rows, changed = find_rows(begun, cached)
+            with watch.measured("rewriteTimeMs"):
+                changes, written = _write(target, changed, rows)
+        else:
+            rows, changes, written = at_once
+        record_selection(transaction, target, selection, rows)
     num_updated = 0 if written is None else written.num_rows
     return Prepared(
         transaction,
@@ -160,6 +173,19 @@ def _write(
         return replacement.changes, written
     images = write_changed_rows(target.table, snapshot, both_images(changed, snapshot.schema))
     return dataclasses.replace(replacement.changes, change_files=images), written
+
+
+def _write_at_once(begun: BegunUpdate) -> tuple[Sequence[RowsOfFile], RowChanges, WrittenFiles] | None:
+    """Write the new rows by the read that finds the old ones, and delete these; None where they could not be marked."""
+    target = begun.target
+    marks = RowMarks(begun.changed, group_by="0", condition="true")
+    written = _write_new_rows(target, marks.rows, Replacement(changes=NO_CHANGES))
+    marked = marks.marks()
+    if marked is None or sum(rows.count for rows in marked) != written.num_rows:
+        delete_data_files(target.table, written)
+        return None
+    rows = begun.read.rows({rows.file_id: rows.positions for rows in marked if rows.file_id is not None})
+    return rows, delete_rows(target, rows, by_vectors=True), written
 
 
 def _write_new_rows(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:

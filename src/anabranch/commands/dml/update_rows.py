@@ -1,7 +1,8 @@
-"""The rows that an UPDATE changes: found and computed by one read of their files, or by two.
+"""The rows that an UPDATE changes: found, computed and written by one read of their files, or found before the write.
 
 To compute the new rows while their positions are looked for reads the files once, and keeps the rows until they are
-written. That is best for few rows. Many take longer to keep than the files take to read again.
+written. That is best for few rows. Many take longer to keep than the files take to read again. Where rows can be marked
+while they are written, none are kept.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from anabranch.commands.dml.row_selection import (
     satisfying,
     whole_files,
 )
+from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
 from anabranch.log.file_columns import num_bytes
 from anabranch.spark.native.plan_reading import versions_read
@@ -33,6 +35,7 @@ from anabranch.spark.rows.cached_rows import (
     is_small,
     kept_if_small,
 )
+from anabranch.spark.rows.row_marks import RowMarks
 from anabranch.transactions.read_set import RowsOfFile
 
 
@@ -52,6 +55,23 @@ class BegunUpdate(BegunStatement):
 
     def versions_read(self) -> frozenset[int]:
         return versions_read(self.changed, self.target.table.path) if self.has_subquery else frozenset()
+
+
+def may_write_at_once(begun: BegunUpdate) -> bool:
+    """Whether the read that finds the rows also writes them, and none are kept.
+
+    Small reads need no job to find the rows. Without vectors, rows that stay are written with the others.
+    """
+    snapshot, selection = begun.target.snapshot, begun.selection
+    return (
+        selection.condition is not None
+        and selection.condition.repeatable
+        and bool(selection.partly_matching.any())
+        and num_bytes(snapshot.files.table, selection.candidates) >= file_sample.SAMPLED_BYTES_MIN
+        and uses_vectors(snapshot)
+        and not records_changes(snapshot)
+        and RowMarks.can_mark(begun.changed)
+    )
 
 
 def find_rows(begun: BegunUpdate, cached: list[CachedRows]) -> tuple[Sequence[RowsOfFile], DataFrame]:

@@ -6,19 +6,16 @@ the write takes a join of its own, or a cache of what it finds; here the rows ar
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 
+from anabranch.commands.data_files import delete_data_files
 from anabranch.commands.dml.row_deletion import delete_rows
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import ReadFiles
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, INSERTION_COLUMN
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, mark_rows, marked_rows
 from anabranch.commands.merge.merge_write import MergeChanges, write_at_once
-from anabranch.commands.table_access import TableRef
 from anabranch.errors.dml import AmbiguousMergeError
-from anabranch.errors.environment import StorageError
-from anabranch.protocol.data_paths import decode_path
 from anabranch.spark.rows.row_marks import RowMarks
 
 
@@ -47,7 +44,8 @@ def merge_at_once(run: MergeRun) -> tuple[MarkedRows, MergeChanges]:
         try:
             marked = mark_rows(run, None)
         except AmbiguousMergeError:
-            _delete_files(run.table, merged)
+            if merged.written is not None:
+                delete_data_files(run.table, merged.written)
             raise
     changes = delete_rows(run.target, marked.changed_rows(), by_vectors=uses_vectors(run.snapshot))
     return marked, dataclasses.replace(merged, changes=changes)
@@ -65,10 +63,3 @@ def _marked(run: MergeRun, read: ReadFiles, rows: RowMarks, merged: MergeChanges
     num_new = sum(new.count for new in marks if new.file_id is None and new.group)
     num_written = 0 if merged.written is None else merged.written.num_rows
     return None if marked.is_ambiguous or marked.num_updated + num_new != num_written else marked
-
-
-def _delete_files(table: TableRef, merged: MergeChanges) -> None:
-    adds = () if merged.written is None else merged.written.adds
-    # What cannot be deleted is left to VACUUM, like the files of a statement that loses to another.
-    with contextlib.suppress(StorageError):
-        table.delta_log.store.delete_many([decode_path(add.path, table_root=table.path) for add in adds])

@@ -162,10 +162,9 @@ class MergeRun:
 
         False where it is not worth the job that looks for that.
         """
-        columns = set(self.snapshot.schema.names)
-        needs_whole_rows = any(not columns <= values.sets for values in self.plan.updates.values())
+        needs_whole_rows = bool(self.plan.updates) or self.keeps_old_values
         return (
-            (needs_whole_rows or self.keeps_old_values)
+            needs_whole_rows
             and self.is_large
             and self.caches_new_values
             and self.plan.repeatable

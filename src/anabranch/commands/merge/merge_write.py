@@ -16,7 +16,7 @@ from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, INSERT, UPDA
 from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.change_data import files_show_changes, records_changes, write_changed_rows
 from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
-from anabranch.commands.dml.row_deletion import Replacement, RowChanges, delete_rows, replace_rows
+from anabranch.commands.dml.row_deletion import NO_CHANGES, Replacement, RowChanges, delete_rows, replace_rows
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, POSITION
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, chosen_of
@@ -78,14 +78,13 @@ def write_merge(run: MergeRun, marked: MarkedRows) -> MergeChanges:
 
 def write_at_once(run: MergeRun, rows: DataFrame) -> MergeChanges:
     """Write rows of `MergeJoin.written_at_once`. The old ones of those that are updated are not deleted."""
-    changes = RowChanges(removes=(), adds=(), deleted_rows={}, num_rows=0)
     num_rows_max = run.facts.num_rows
     if num_rows_max > ROWS_OF_FILE and not run.has_new_rows:
         num_rows_max = int(min(num_rows_max, run.num_rows))
     # Where the source is broadcast, the tasks that read the table also join its rows.
     is_broadcast = run.join.source_is_small and not run.has_new_rows
     frames = {_BOTH if run.plan.updates else INSERT: rows}
-    return _write_rows(run, frames, Replacement(changes=changes), num_rows_max=num_rows_max, shuffles=is_broadcast)
+    return _write_rows(run, frames, Replacement(changes=NO_CHANGES), num_rows_max=num_rows_max, shuffles=is_broadcast)
 
 
 def _changed_rows(run: MergeRun, marked: MarkedRows) -> DataFrame | None:

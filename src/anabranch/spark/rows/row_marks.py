@@ -31,6 +31,12 @@ class RowMarks:
         self.rows = DataFrame(self._made.rows(), frame.sparkSession)
         """The rows for which the condition is true."""
 
+    @staticmethod
+    def can_mark(frame: DataFrame) -> bool:
+        """Whether executors can mark rows of the frame, as far as its columns say. They may still turn out not to."""
+        jvm: Any = frame.sparkSession._jvm
+        return bool(jvm.anabranch.RowMarks.canMark(frame._jdf))
+
     def marks(self) -> list[MarkedRows] | None:
         """The marks of all rows, once a job has computed them. `group` is empty where the number is NULL.
 

@@ -12,7 +12,9 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.classic.ExpressionUtils;
+import org.apache.spark.sql.execution.WholeStageCodegenExec$;
 import org.apache.spark.sql.functions;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.util.CollectionAccumulator;
 import org.roaringbitmap.RoaringBitmap;
 
@@ -31,6 +33,12 @@ public final class RowMarks {
     org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
     session.sparkContext().register(reports);
     this.rows = frame.where(ExpressionUtils.column(new MarkRow(parsed(file), parsed(group), parsed(position), parsed(condition), this)));
+  }
+
+  /** Whether Spark generates code for operators with the columns of the frame, in which alone rows are marked. */
+  public static boolean canMark(org.apache.spark.sql.classic.Dataset frame) {
+    SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) frame.sparkSession()).sessionState().conf();
+    return conf.wholeStageEnabled() && !WholeStageCodegenExec$.MODULE$.isTooManyFields(conf, frame.schema());
   }
 
   private static Expression parsed(String text) {
