@@ -81,6 +81,20 @@ def test_rows_that_later_operators_leave_out(delta: SparkSession) -> None:
     assert marked(marks) == expected(rows)
 
 
+def test_rows_that_the_driver_has(delta: SparkSession) -> None:
+    """Spark filters them when it optimizes the plan, each time that it does."""
+    rows: list[Row] = [(0, 1, 7), (0, 2, 8), (1, 1, 7), (None, 1, None)]
+    values = ", ".join(f"({', '.join('NULL' if value is None else str(value) for value in row)})" for row in rows)
+    frame = delta.sql(
+        f"SELECT CAST(f AS INT) AS {FILE_ID_COLUMN}, CAST(g AS INT) AS g, CAST(p AS BIGINT) AS {ROW_INDEX_COLUMN}"
+        f" FROM VALUES {values} AS v (f, g, p)"
+    )
+    marks = RowMarks(frame, group_by="g", condition="g = 1")
+    assert marks.rows.count() == 3
+    assert len(marks.rows.collect()) == 3
+    assert marked(marks) == expected(rows)
+
+
 @pytest.mark.parametrize("setting", ["maxFields", "hugeMethodLimit", "wholeStage"])
 def test_without_generated_code(delta: SparkSession, setting: str) -> None:
     """Executors have none of our classes: they filter the rows, and nobody has marked them."""

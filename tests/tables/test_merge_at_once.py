@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 from pyspark.sql import SparkSession
 
+from anabranch.commands.dml import file_sample
 from anabranch.commands.merge import merge_at_once, merge_command, merge_join, merge_rows
 from anabranch.commands.merge.merge_join import MergeJoin
 from anabranch.errors.dml import AmbiguousMergeError
@@ -298,6 +299,30 @@ def test_a_race_of_only_new_rows(delta: SparkSession, path: str) -> None:
         beaten_to_the_commit(delta, lambda: delta.sql(merge), f"DELETE FROM delta.`{path}` WHERE k = 38")
     beaten_to_the_commit(delta, lambda: delta.sql(merge), f"DELETE FROM delta.`{path}` WHERE k = 3")
     assert sorted(rows_of(delta, path)) == [0, 1, 2, *range(4, 42)]
+
+
+@pytest.mark.parametrize("updating", ["", "WHEN MATCHED THEN UPDATE SET v = 'u'"], ids=["inserts", "upserts"])
+@pytest.mark.parametrize("source", ["range(5, 8)", "VALUES (5), (6), (7) AS s (id)"], ids=["job", "driver"])
+def test_few_rows_that_no_row_of_a_large_table_matches(
+    delta: SparkSession, path: str, steps: list[str], source: str, updating: str
+) -> None:
+    """Spark finds that while it runs the join, and plans the rest anew."""
+    make_table(delta, path)
+    DeltaTable.forPath(delta, path).delete("k IN (5, 6, 7)")
+    merge = (
+        f"MERGE INTO delta.`{path}` t USING (SELECT id FROM {source}) s ON t.k = s.id {updating}"
+        " WHEN NOT MATCHED AND s.id < 7 THEN INSERT (k, v) VALUES (s.id, 'new')"
+    )
+    with (
+        mock.patch.object(file_sample, "SAMPLED_BYTES_MIN", 0),
+        mock.patch.object(merge_rows, "CACHED_ROWS_MAX", 500_000),
+        mock.patch.object(cached_rows, "SMALL_BYTES_MAX", 1 << 20),
+        mock.patch.object(merge_join, "size_of", return_value=Size.LARGE),
+    ):
+        assert tuple(delta.sql(merge).collect()[0]) == (2, 0, 0, 2)
+    others = {key: f"v{key}" for key in range(ROWS) if key != 7}
+    assert rows_of(delta, path) == {**others, 5: "new", 6: "new"}
+    assert steps == ["write"]
 
 
 @pytest.mark.parametrize("inserts", [False, True], ids=["updates", "upserts"])

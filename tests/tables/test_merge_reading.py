@@ -77,6 +77,12 @@ def test_rows_in_all_files_are_read_once(delta: SparkSession, wide: str, reads: 
     assert reads == [2, FILES]
 
 
+def test_more_rows_than_are_cached_are_read_once(delta: SparkSession, wide: str, reads: list[int]) -> None:
+    with mock.patch.object(merge_rows, "CACHED_ROWS_MAX", FILES // 2):
+        assert upsert(delta, wide, list(range(FILES))) == (FILES + 1, FILES, 0, 1)
+    assert reads == [FILES]
+
+
 def test_a_source_of_many_rows_is_not_broadcast(delta: SparkSession, wide: str) -> None:
     """However few bytes Spark takes it for, by the files that it was read from: here by rows before an `explode`."""
     frames: list[DataFrame] = []

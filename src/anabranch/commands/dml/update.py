@@ -90,8 +90,10 @@ def prepare_update(
         record_selection(transaction, target, selection, ())
         return Prepared(transaction, (), num_affected_rows=0)
     with released_on_failure() as cached:
-        with watch.measured("rewriteTimeMs"):
-            at_once = _write_at_once(begun) if may_write_at_once(begun) else None
+        at_once = None
+        if may_write_at_once(begun):
+            with watch.measured("rewriteTimeMs"):
+                at_once = _write_at_once(begun)
         if at_once is None:
             with watch.measured("scanTimeMs"), typed_violations():
                 rows, changed = find_rows(begun, cached)

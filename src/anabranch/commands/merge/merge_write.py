@@ -39,6 +39,9 @@ from anabranch.transactions.reserved_numbers import NumberRange
 ROWS_OF_FILE = 250_000
 """About how many of the rows go into one file: few files for few rows, and still work for all cores."""
 
+JOINED_ROWS_RATIO_MAX = 4
+"""A task that writes rows of a source may join so many times as many of the table to them."""
+
 _NEW_ROW = "__anabranch_new_row"
 _BOTH = "both"
 """The type of change of rows of `MergeJoin.written_at_once`, which a change data feed does not have."""
@@ -81,10 +84,18 @@ def write_at_once(run: MergeRun, rows: DataFrame) -> MergeChanges:
     num_rows_max = run.facts.num_rows
     if num_rows_max > ROWS_OF_FILE and not run.has_new_rows:
         num_rows_max = int(min(num_rows_max, run.num_rows))
-    # Where the source is broadcast, the tasks that read the table also join its rows.
-    is_broadcast = run.join.source_is_small and not run.has_new_rows
     frames = {_BOTH if run.plan.updates else INSERT: rows}
-    return _write_rows(run, frames, Replacement(changes=NO_CHANGES), num_rows_max=num_rows_max, shuffles=is_broadcast)
+    return _write_rows(
+        run, frames, Replacement(changes=NO_CHANGES), num_rows_max=num_rows_max, shuffles=_joins_many_rows(run)
+    )
+
+
+def _joins_many_rows(run: MergeRun) -> bool:
+    """Whether the join takes more tasks than the write of its rows."""
+    if run.join.source_is_small and not run.has_new_rows:
+        # The source is broadcast, so the tasks that read the table join its rows.
+        return True
+    return not run.facts.has_key_filter and run.num_rows > JOINED_ROWS_RATIO_MAX * run.facts.num_rows
 
 
 def _changed_rows(run: MergeRun, marked: MarkedRows) -> DataFrame | None:
@@ -256,7 +267,7 @@ def _conformed(run: MergeRun, rows: DataFrame, added: Sequence[str]) -> tuple[Da
 def _together(rows: DataFrame, partition_columns: Sequence[str], tasks: int, *, shuffles: bool) -> DataFrame:
     """The rows in as many tasks as there should be files; otherwise each file that was read would make a new one.
 
-    `shuffles` is for rows that are still to be found, which takes more tasks.
+    `shuffles` leaves the tasks that compute them as many as they are.
     """
     if partition_columns:
         return rows.repartition(*(F.col(quote(name)) for name in partition_columns))
