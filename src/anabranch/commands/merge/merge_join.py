@@ -104,7 +104,7 @@ class MergeJoin:
 
         They have the columns of `decided`, and the number of the clause that inserts them, or NULL.
         """
-        pairs = self._joined(rows, self.source.withColumn(_IN_SOURCE, F.lit(True)), "right" if inserts else "inner")
+        pairs = self._joined(rows, self.source, "right" if inserts else "inner")
         action = _first(self.conditions.matched, start=0, otherwise=LEFT_ALONE)
         pairs = pairs.withColumn(ACTION_COLUMN, F.when(rows[FILE_ID_COLUMN].isNotNull(), action))
         computed = _computed(updates, range(len(self.conditions.matched)), outputs, _values_of(rows))

@@ -1,5 +1,6 @@
 package anabranch;
 
+import static anabranch.IsLive.field;
 import static anabranch.NumberExpressions.seq;
 
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -91,11 +92,6 @@ public final class MarkRow extends QuaternaryExpression implements java.io.Seria
         + "      allReports.add(report);\n"
         + "    }\n"
         + "  });\n";
-  }
-
-  /** A field of the generated code, which each task has for itself. */
-  private static String field(CodegenContext context, String type, String name) {
-    return context.addMutableState(type, name, context.addMutableState$default$3(), true, true);
   }
 
   private Expression alone() {

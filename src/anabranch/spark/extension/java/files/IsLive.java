@@ -69,7 +69,7 @@ public final class IsLive extends BinaryExpression implements java.io.Serializab
   }
 
   /** A field of the generated code, which each task has for itself. */
-  private static String field(CodegenContext context, String type, String name) {
+  static String field(CodegenContext context, String type, String name) {
     return context.addMutableState(type, name, context.addMutableState$default$3(), true, true);
   }
 
