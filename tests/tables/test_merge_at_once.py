@@ -242,18 +242,10 @@ def test_ids_of_rows(delta: SparkSession, path: str, steps: list[str]) -> None:
     assert steps == ["write"]
 
 
-@pytest.mark.parametrize(
-    "clauses",
-    [
-        "WHEN MATCHED THEN DELETE",
-        "WHEN MATCHED THEN UPDATE SET v = 'u' WHEN NOT MATCHED BY SOURCE THEN DELETE",
-    ],
-    ids=["only deletes", "unmatched rows"],
-)
-def test_other_statements_look_first(delta: SparkSession, path: str, clauses: str) -> None:
+def test_a_merge_that_only_deletes_looks_first(delta: SparkSession, path: str) -> None:
     make_table(delta, path)
     with mock.patch.object(MergeJoin, "written_at_once", side_effect=AssertionError):
-        delta.sql(f"MERGE INTO delta.`{path}` t USING (FROM range(40)) s ON t.k = s.id {clauses}")
+        delta.sql(f"MERGE INTO delta.`{path}` t USING (FROM range(40)) s ON t.k = s.id WHEN MATCHED THEN DELETE")
 
 
 @pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewriting"])
@@ -277,6 +269,95 @@ def test_clauses_of_all_kinds(
     assert steps == ["write"]
     numbers = metrics(delta, path)
     assert [numbers[f"numTargetRows{kind}"] for kind in ("Updated", "Deleted", "Inserted")] == ["5", "5", "9"]
+
+
+BY_SOURCE = "k % 3 = 0 AND 100 / (k - 15) < 0", "p = 1"
+"""Conditions of rows that are updated and deleted. The first divides by zero in a row that is matched."""
+
+
+def sync(delta: SparkSession, path: str, *, inserts: bool, sql: bool) -> None:
+    """Updates keys from 10 to 49, inserts them, and updates or deletes those before 10.
+
+    Names without `s.` and `t.` are columns of both.
+    """
+    source = delta.createDataFrame(updates(range(10, 50)), "k long, v string")
+    if sql:
+        source.createOrReplaceTempView("newer")
+        inserting = "WHEN NOT MATCHED THEN INSERT (k, v, p) VALUES (k, concat(v, '!'), k % 2)" if inserts else ""
+        delta.sql(
+            f"MERGE INTO delta.`{path}` t USING newer s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v {inserting}"
+            f" WHEN NOT MATCHED BY SOURCE AND {BY_SOURCE[0]} THEN UPDATE SET v = concat(v, '?')"
+            f" WHEN NOT MATCHED BY SOURCE AND {BY_SOURCE[1]} THEN DELETE"
+        )
+        return
+    merging = DeltaTable.forPath(delta, path).alias("t").merge(source.alias("s"), "t.k = s.k")
+    merging = merging.whenMatchedUpdate(set={"v": "s.v"})
+    if inserts:
+        merging = merging.whenNotMatchedInsert(values={"k": "k", "v": "concat(v, '!')", "p": "k % 2"})
+    merging = merging.whenNotMatchedBySourceUpdate(BY_SOURCE[0], {"v": "concat(v, '?')"})
+    merging.whenNotMatchedBySourceDelete(BY_SOURCE[1]).execute()
+
+
+def synchronized(*, inserts: bool) -> Rows:
+    expected = {key: f"v{key}?" if key % 3 == 0 else f"v{key}" for key in range(10) if key % 3 == 0 or key % 2 == 0}
+    expected |= dict(updates(range(10, ROWS)))
+    return expected | ({key: f"u{key}!" for key in range(ROWS, 50)} if inserts else {})
+
+
+@pytest.mark.parametrize("sql", [True, False], ids=["sql", "api"])
+@pytest.mark.parametrize("inserts", [True, False], ids=["inserts", ""])
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewriting"])
+def test_rows_that_no_source_row_matches(
+    delta: SparkSession, path: str, steps: list[str], vectors: str, *, inserts: bool, sql: bool
+) -> None:
+    make_table(delta, path, enableDeletionVectors=vectors, enableRowTracking="true")
+    ids = "SELECT k, _metadata.row_id FROM"
+    before = dict(delta.sql(f"{ids} delta.`{path}`").collect())
+    sync(delta, path, inserts=inserts, sql=sql)
+    assert rows_of(delta, path) == synchronized(inserts=inserts)
+    after = dict(delta.sql(f"{ids} delta.`{path}`").collect())
+    assert all(before.get(key, row_id) == row_id for key, row_id in after.items())
+    assert len(set(after.values())) == len(after)
+    assert steps == ["write"]
+    numbers = metrics(delta, path)
+    kinds = "MatchedUpdated", "NotMatchedBySourceUpdated", "NotMatchedBySourceDeleted", "Inserted", "Copied"
+    counts = [30, 4, 3, 10 if inserts else 0, 0 if vectors == "true" else 3]
+    assert [int(numbers[f"numTargetRows{kind}"]) for kind in kinds] == counts
+
+
+def test_rows_that_no_source_row_matches_are_looked_for_first_if_few_are_inserted(
+    delta: SparkSession, path: str, steps: list[str]
+) -> None:
+    """Spark would shuffle the whole table for a full join."""
+    make_table(delta, path)
+    with mock.patch.object(cached_rows, "SMALL_BYTES_MAX", 1 << 20):
+        sync(delta, path, inserts=True, sql=True)
+        assert not steps
+        delta.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 0")
+        sync(delta, path, inserts=False, sql=True)
+        assert steps == ["write"]
+    assert rows_of(delta, path) == synchronized(inserts=False)
+
+
+@pytest.mark.parametrize(
+    ("other", "error"),
+    [
+        ("DELETE FROM {} WHERE k = 9", ConcurrentDeleteDeleteException),
+        ("UPDATE {} SET p = 1 WHERE k = 4", ConcurrentAppendException),
+        ("INSERT INTO {} VALUES (61, 'other', 1)", ConcurrentAppendException),
+    ],
+    ids=["changed", "unchanged", "new"],
+)
+def test_a_writer_of_a_row_that_no_source_row_matches(
+    delta: SparkSession, path: str, steps: list[str], other: str, error: type[Exception]
+) -> None:
+    """Race 41 is that of a new row: the clause would delete it."""
+    make_table(delta, path, isolationLevel="Serializable")
+    with pytest.raises(error):
+        beaten_to_the_commit(delta, lambda: sync(delta, path, inserts=True, sql=True), other.format(f"delta.`{path}`"))
+    assert steps == ["write"]
+    unrelated = f"INSERT INTO delta.`{path}` VALUES (62, 'other', 0)"
+    beaten_to_the_commit(delta, lambda: sync(delta, path, inserts=True, sql=True), unrelated)
 
 
 def test_only_new_rows(delta: SparkSession, path: str, steps: list[str]) -> None:
@@ -363,12 +444,72 @@ def test_two_updates(delta: SparkSession, path: str, steps: list[str]) -> None:
     assert steps == ["write"]
 
 
-def test_a_change_data_feed(delta: SparkSession, path: str, steps: list[str]) -> None:
+def feed(delta: SparkSession, path: str) -> set[tuple[str, int, str]]:
+    """The changes of the last commit: their type, and the row."""
+    (last,) = DeltaTable.forPath(delta, path).history(1).collect()
+    options = {"readChangeFeed": "true", "startingVersion": str(last.version)}
+    rows = delta.read.format("delta").options(**options).load(path)
+    changes = [(row._change_type, row.k, row.v) for row in rows.collect()]
+    assert len(set(changes)) == len(changes)
+    return set(changes)
+
+
+@pytest.mark.parametrize("partitioned", [False, True], ids=["", "partitioned"])
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewriting"])
+@pytest.mark.parametrize("max_fields", ["100", "1"], ids=["", "not marked"])
+def test_a_change_data_feed(
+    delta: SparkSession, path: str, steps: list[str], vectors: str, max_fields: str, *, partitioned: bool
+) -> None:
+    """Old values are read by their positions."""
+    make_table(delta, path, partitioned=partitioned, enableDeletionVectors=vectors, enableChangeDataFeed="true")
+    delta.conf.set("spark.sql.codegen.maxFields", max_fields)
+    try:
+        delta.sql(
+            f"MERGE INTO delta.`{path}` t USING (SELECT id AS k, concat('u', id) AS v FROM range(10, 50)) s ON t.k = s.k"
+            " WHEN MATCHED AND s.k < 14 THEN DELETE WHEN MATCHED AND s.k < 20 THEN UPDATE SET v = s.v"
+            " WHEN NOT MATCHED THEN INSERT (k, v, p) VALUES (k, concat(v, '!'), k % 2)"
+            " WHEN NOT MATCHED BY SOURCE AND p = 0 THEN UPDATE SET v = concat(v, '?')"
+            " WHEN NOT MATCHED BY SOURCE AND k > 4 THEN DELETE"
+        )
+    finally:
+        delta.conf.unset("spark.sql.codegen.maxFields")
+    assert steps == (["write"] if max_fields == "100" else ["write", "find"])
+    changed = {**{key: f"u{key}" for key in range(14, 20)}, **{key: f"v{key}?" for key in (0, 2, 4, 6, 8)}}
+    deleted, new = {10, 11, 12, 13, 5, 7, 9}, {key: f"u{key}!" for key in range(ROWS, 50)}
+    assert feed(delta, path) == (
+        {("update_preimage", key, f"v{key}") for key in changed}
+        | {("update_postimage", key, value) for key, value in changed.items()}
+        | {("delete", key, f"v{key}") for key in deleted}
+        | {("insert", key, value) for key, value in new.items()}
+    )
+    assert rows_of(delta, path) == {key: f"v{key}" for key in range(ROWS) if key not in deleted} | changed | new
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "rewriting"])
+def test_a_change_data_feed_without_updates(delta: SparkSession, path: str, steps: list[str], vectors: str) -> None:
+    """Data files and vectors show what changes, as long as no rows that stay are written again."""
+    make_table(delta, path, enableDeletionVectors=vectors, enableChangeDataFeed="true")
+    delta.sql(
+        f"MERGE INTO delta.`{path}` t USING (FROM range(38, 42)) s ON t.k = s.id"
+        " WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (k, v) VALUES (id, 'new')"
+    )
+    assert steps == ["write"]
+    assert feed(delta, path) == {
+        *(("delete", key, f"v{key}") for key in (38, 39)),
+        *(("insert", key, "new") for key in (40, 41)),
+    }
+    assert bool([*Path(path, "_change_data").rglob("*.parquet")]) == (vectors == "false")
+
+
+def test_rows_that_are_changed_twice_leave_no_change_data_files(
+    delta: SparkSession, path: str, steps: list[str]
+) -> None:
     make_table(delta, path, enableChangeDataFeed="true")
-    update(delta, path, updates(range(ROWS)))
-    feed = delta.read.format("delta").option("readChangeFeed", True).option("startingVersion", 1).load(path)
-    assert feed.where("_change_type = 'update_postimage'").count() == ROWS
-    assert not steps
+    files = sorted(Path(path).rglob("*.parquet"))
+    with pytest.raises(AmbiguousMergeError):
+        update(delta, path, updates([1, 2, 3, 3]))
+    assert steps == ["write", "find"]
+    assert sorted(Path(path).rglob("*.parquet")) == files
 
 
 def test_a_writer_of_a_row_that_is_not_matched(delta: SparkSession, path: str, steps: list[str]) -> None:

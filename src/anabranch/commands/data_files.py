@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -10,6 +11,7 @@ from pyspark.sql.types import StructType
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.environment import StorageError
 from anabranch.progress.progress_events import add_done, begin_phase
+from anabranch.protocol.actions import AddCDCFile, AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
@@ -62,13 +64,13 @@ def write_data_files(
     return written
 
 
-def delete_data_files(table: TableRef, written: WrittenFiles) -> None:
+def delete_data_files(table: TableRef, files: Iterable[AddFile | AddCDCFile]) -> None:
     """Delete files that no commit is going to add.
 
     What cannot be deleted is left to VACUUM, like the files of a statement that loses to another.
     """
     with contextlib.suppress(StorageError):
-        paths = [decode_path(add.path, table_root=table.path) for add in written.adds]
+        paths = [decode_path(file.path, table_root=table.path) for file in files]
         table.delta_log.store.delete_many(paths)
 
 

@@ -184,7 +184,7 @@ def _write_at_once(begun: BegunUpdate) -> tuple[Sequence[RowsOfFile], RowChanges
     written = _write_new_rows(target, marks.rows, Replacement(changes=NO_CHANGES))
     marked = marks.marks()
     if marked is None or sum(rows.count for rows in marked) != written.num_rows:
-        delete_data_files(target.table, written)
+        delete_data_files(target.table, written.adds)
         return None
     rows = begun.read.rows({rows.file_id: rows.positions for rows in marked if rows.file_id is not None})
     return rows, delete_rows(target, rows, by_vectors=True), written

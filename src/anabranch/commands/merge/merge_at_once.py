@@ -14,7 +14,7 @@ from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import ReadFiles
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, INSERTION_COLUMN
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, mark_rows, marked_rows
-from anabranch.commands.merge.merge_write import MergeChanges, write_at_once
+from anabranch.commands.merge.merge_write import MergeChanges, feeds_at_once, write_at_once, write_rows_before
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.spark.rows.row_marks import RowMarks
 
@@ -28,7 +28,7 @@ def merge_at_once(run: MergeRun) -> tuple[MarkedRows, MergeChanges]:
     joined = run.join.written_at_once(
         run.that_may_match(read.frame),
         plan.updates,
-        plan.inserts,
+        plan.inserts if run.has_new_rows else (),
         keeps=run.id_columns,
         outputs=plan.outputs.names,
     )
@@ -39,16 +39,18 @@ def merge_at_once(run: MergeRun) -> tuple[MarkedRows, MergeChanges]:
         condition=" OR ".join([*clauses, f"{INSERTION_COLUMN} IS NOT NULL"]),
     )
     merged = write_at_once(run, rows.rows)
-    marked = _marked(run, read, rows, merged)
+    marked, change_files = _marked(run, read, rows, merged), merged.changes.change_files
     if marked is None:
         try:
             marked = mark_rows(run, None)
         except AmbiguousMergeError:
             if merged.written is not None:
-                delete_data_files(run.table, merged.written)
+                delete_data_files(run.table, [*merged.written.adds, *change_files])
             raise
+    if feeds_at_once(run):
+        change_files = (*change_files, *write_rows_before(run, marked))
     changes = delete_rows(run.target, marked.changed_rows(), by_vectors=uses_vectors(run.snapshot))
-    return marked, dataclasses.replace(merged, changes=changes)
+    return marked, dataclasses.replace(merged, changes=dataclasses.replace(changes, change_files=change_files))
 
 
 def _marked(run: MergeRun, read: ReadFiles, rows: RowMarks, merged: MergeChanges) -> MarkedRows | None:

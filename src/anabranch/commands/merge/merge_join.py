@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.merge.merge_values import ClauseValues, output_name
 from anabranch.schema.paths import quote
-from anabranch.spark.conditions.column_names import RowNames, named_again
+from anabranch.spark.conditions.column_names import BoundAttributes, RowNames, named_again
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.rows.cached_rows import Size, not_broadcast, size_of
 
@@ -27,6 +27,8 @@ POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 _IN_SOURCE = "__anabranch_in_source"
 _DECIDED = "__anabranch_decided"
 _MATCHED = "__anabranch_matched"
+_HOW = {(False, False): "inner", (True, False): "right", (False, True): "left", (True, True): "full"}
+"""The join by whether rows of the source that match none are needed, and whether those of the table are."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +86,23 @@ class MergeJoin:
         pairs = self._pairs(rows, "left")
         computed = _computed(values, range(number), outputs, _values_of(rows))
         of_table = pairs.select(*(rows[quote(name)] for name in rows.columns), ACTION_COLUMN, *computed)
-        action = _first(self.conditions.not_matched_by_source, start=number, otherwise=None)
-        both = of_table.withColumn(_DECIDED, F.coalesce(F.col(ACTION_COLUMN), action)).where(f"{_DECIDED} IS NOT NULL")
-        unmatched = range(number, number + len(self.conditions.not_matched_by_source))
-        recomputed = _computed(values, unmatched, outputs, _values_of(rows), action=_DECIDED, otherwise=True)
-        decided = F.col(_DECIDED).alias(ACTION_COLUMN)
-        return both.select(*(rows[quote(name)] for name in (*keeps, *POSITION)), decided, *recomputed)
+        return self._with_unmatched(of_table, values, keeps=(*keeps, *POSITION), outputs=outputs)
+
+    def _with_unmatched(
+        self, rows: DataFrame, values: Mapping[int, ClauseValues], *, keeps: Sequence[str], outputs: Sequence[str]
+    ) -> DataFrame:
+        """Joined rows with the action and outputs of those that are not matched, but none to which no clause applies.
+
+        Rows that are in no file are rows of the source.
+        """
+        number = len(self.conditions.matched)
+        is_of_source = F.col(FILE_ID_COLUMN).isNull()
+        unmatched = _first(self.conditions.not_matched_by_source, start=number, otherwise=None)
+        action = F.when(~is_of_source, F.coalesce(F.col(ACTION_COLUMN), unmatched))
+        decided = rows.withColumn(_DECIDED, action).where(is_of_source | F.col(_DECIDED).isNotNull())
+        actions = range(number, number + len(self.conditions.not_matched_by_source))
+        computed = _computed(values, actions, outputs, _values_of(rows), action=_DECIDED, otherwise=True)
+        return decided.select(*map(quote, keeps), F.col(_DECIDED).alias(ACTION_COLUMN), *computed)
 
     def written_at_once(
         self,
@@ -100,25 +113,46 @@ class MergeJoin:
         keeps: Sequence[str],
         outputs: Sequence[str],
     ) -> DataFrame:
-        """The rows that are matched and, with NULL as their file, those of the source that match none.
+        """The rows of `decided` and, with NULL as their file, those of the source that match none.
 
         They have the columns of `decided`, and the number of the clause that inserts them, or NULL.
         """
-        pairs = self._joined(rows, self.source, "right" if inserts else "inner")
+        own, by_source = (*keeps, *POSITION), bool(self.conditions.not_matched_by_source)
+        source = self.source.withColumn(_IN_SOURCE, F.lit(True)) if by_source else self.source
+        pairs = self._joined(rows, source, _HOW[bool(inserts), by_source])
+        is_matched = rows[FILE_ID_COLUMN].isNotNull()
+        is_matched = is_matched & F.col(_IN_SOURCE) if by_source else is_matched
         action = _first(self.conditions.matched, start=0, otherwise=LEFT_ALONE)
-        pairs = pairs.withColumn(ACTION_COLUMN, F.when(rows[FILE_ID_COLUMN].isNotNull(), action))
+        pairs = pairs.withColumn(ACTION_COLUMN, F.when(is_matched, action))
         computed = _computed(updates, range(len(self.conditions.matched)), outputs, _values_of(rows))
-        # Without columns of the table, which conditions and values of new rows must not see.
-        both = pairs.select(
-            self.source["*"], *(rows[quote(name)] for name in (*keeps, *POSITION)), ACTION_COLUMN, *computed
-        )
+        # Clauses for new rows must not see columns of the table, nor those for unmatched ones columns of the source.
+        aside, again = self._set_aside(rows, but=own) if by_source else ([], [])
+        both = pairs.select(self.source["*"], *(rows[quote(name)] for name in own), *aside, ACTION_COLUMN, *computed)
         is_new = F.col(FILE_ID_COLUMN).isNull()
         both = both.withColumn(
             INSERTION_COLUMN, F.when(is_new, _first(self.conditions.not_matched, start=0, otherwise=None))
         )
         clauses = dict(enumerate(inserts))
         computed = _computed(clauses, range(len(inserts)), outputs, F.col, action=INSERTION_COLUMN, otherwise=True)
-        return both.select(*map(quote, (*keeps, *POSITION)), ACTION_COLUMN, INSERTION_COLUMN, *computed)
+        both = both.select(*map(quote, own), *again, ACTION_COLUMN, INSERTION_COLUMN, *computed)
+        if not by_source:
+            return both
+        return self._with_unmatched(
+            named_again(both, self._alias), updates, keeps=(*own, INSERTION_COLUMN), outputs=outputs
+        )
+
+    def _set_aside(self, rows: DataFrame, *, but: Sequence[str]) -> tuple[list[Column], list[Column]]:
+        """The other columns of the table under names that no clause uses, and then by their own names again."""
+        names = [name for name in rows.columns if name not in but]
+        if isinstance(self._alias, BoundAttributes):
+            # Clauses use attributes and no names. Another name would replace the attribute.
+            columns = [rows[quote(name)] for name in names]
+            return columns, columns
+        aside = {name: f"__anabranch_of_table_{index}" for index, name in enumerate(names)}
+        return (
+            [rows[quote(name)].alias(other) for name, other in aside.items()],
+            [F.col(other).alias(name) for name, other in aside.items()],
+        )
 
     def inserted(
         self,

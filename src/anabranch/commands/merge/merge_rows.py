@@ -114,9 +114,21 @@ class MergeRun:
 
         Rows that another evaluation might not match again must be cached in any case.
         """
-        by_source = range(len(self.plan.matched), len(self.statement.changing))
-        few = self.facts.num_rows <= CACHED_ROWS_MAX and not any(number in self.plan.updates for number in by_source)
+        few = self.facts.num_rows <= CACHED_ROWS_MAX and not self.updates_unmatched
         return (few and not self.changes_few_files) or not self.plan.repeatable
+
+    @property
+    def updates_unmatched(self) -> bool:
+        """Whether rows of the table that no row of the source matches may be updated."""
+        by_source = range(len(self.plan.matched), len(self.statement.changing))
+        return any(number in self.plan.updates for number in by_source)
+
+    @property
+    def num_written_max(self) -> float:
+        """How many changed and new rows there may be; infinity where that is not known."""
+        if self.updates_unmatched:
+            return self.num_rows + (self.facts.num_rows if self.has_new_rows else 0)
+        return self.facts.num_rows
 
     @property
     def num_candidate_bytes(self) -> int:
@@ -182,11 +194,10 @@ class MergeRun:
             and (is_for_few or self.facts.num_rows > CACHED_ROWS_MAX)
             and not self.changes_few_files
             and plan.repeatable
-            and not self.statement.not_matched_by_source
             and bool(plan.on.keys)
+            and self.num_written_max < math.inf
             # Spark cannot broadcast a side of a join of which all rows are needed; it shuffles those of the other.
             and not (has_new_rows and self.join.source_is_small and not self.facts.has_key_filter)
-            and not records_changes(self.snapshot)
             # New rows are numbered in partitions that are fixed before the write.
             and not (plan.inserts and identity_columns(plan.target.schema))
             and bool(self.files.any())
@@ -202,6 +213,8 @@ class MarkedRows:
     read: ReadFiles | None
     changed: _Positions
     """Rows to which a clause applies, by file id."""
+    deleted: _Positions
+    """Those of them that a clause deletes."""
     matched: _Positions
     """Rows that are matched, whether or not a clause applies."""
     num_pairs: int
@@ -221,7 +234,11 @@ class MarkedRows:
 
     def changed_rows(self) -> list[RowsOfFile]:
         """The rows that are removed from their files."""
-        return self.read.rows(self.changed) if self.read is not None and self.changed else []
+        return self.rows(self.changed)
+
+    def rows(self, positions: _Positions) -> list[RowsOfFile]:
+        """Rows of the table by file."""
+        return self.read.rows(positions) if self.read is not None and positions else []
 
 
 def chosen_of(files: FileMask, file_ids: Iterable[int]) -> FileMask:
@@ -238,7 +255,14 @@ def mark_rows(run: MergeRun, cached: list[CachedRows] | None) -> MarkedRows:
     """
     if not run.files.any():
         return MarkedRows(
-            frame=None, read=None, changed={}, matched={}, num_pairs=0, counts=no_counts(), is_ambiguous=False
+            frame=None,
+            read=None,
+            changed={},
+            deleted={},
+            matched={},
+            num_pairs=0,
+            counts=no_counts(),
+            is_ambiguous=False,
         )
     read = run.target.read(run.files)
     frame = _joined(run, run.that_may_match(read.frame))
@@ -277,6 +301,7 @@ def marked_rows(
 ) -> MarkedRows:
     """The rows of `read` by their marks, which are grouped by action; marks of new rows do not count."""
     changed: _Positions = {}
+    deleted: _Positions = {}
     matched: _Positions = {}
     counts = no_counts()
     num_pairs = num_changes = 0
@@ -286,13 +311,16 @@ def marked_rows(
         (action,) = rows.group
         is_matched = action < len(statement.matched)
         if is_matched:
-            matched[rows.file_id] = matched.get(rows.file_id, BitMap64()) | rows.positions
+            _add(matched, rows.file_id, rows.positions)
             num_pairs += rows.count
         if action == LEFT_ALONE:
             continue
-        changed[rows.file_id] = changed.get(rows.file_id, BitMap64()) | rows.positions
+        _add(changed, rows.file_id, rows.positions)
         num_changes += rows.count
-        what = "deleted" if isinstance(statement.changing[action], DeleteClause) else "updated"
+        is_deleted = isinstance(statement.changing[action], DeleteClause)
+        if is_deleted:
+            _add(deleted, rows.file_id, rows.positions)
+        what = "deleted" if is_deleted else "updated"
         counts[f"{'matched' if is_matched else 'unmatched'} {what}"] += len(rows.positions)
     # The frame has a row for each pair, and a row that a clause changes must be in one pair only.
     is_ambiguous = num_changes > sum(map(len, changed.values())) and not statement.deletes_all_matched
@@ -300,11 +328,16 @@ def marked_rows(
         frame=frame,
         read=read,
         changed=changed,
+        deleted=deleted,
         matched=matched,
         num_pairs=num_pairs,
         counts=counts,
         is_ambiguous=is_ambiguous,
     )
+
+
+def _add(marked: _Positions, file_id: int, positions: BitMap64) -> None:
+    marked[file_id] = marked.get(file_id, BitMap64()) | positions
 
 
 def no_counts() -> dict[str, int]:

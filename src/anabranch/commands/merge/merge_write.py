@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 
+from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
@@ -18,6 +20,7 @@ from anabranch.commands.dml.change_data import files_show_changes, records_chang
 from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
 from anabranch.commands.dml.row_deletion import NO_CHANGES, Replacement, RowChanges, delete_rows, replace_rows
 from anabranch.commands.dml.statement import uses_vectors
+from anabranch.commands.dml.target_table import with_row_counts
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, POSITION
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, chosen_of
 from anabranch.commands.merge.merge_values import OutputColumns, set_flag
@@ -81,13 +84,38 @@ def write_merge(run: MergeRun, marked: MarkedRows) -> MergeChanges:
 
 def write_at_once(run: MergeRun, rows: DataFrame) -> MergeChanges:
     """Write rows of `MergeJoin.written_at_once`. The old ones of those that are updated are not deleted."""
-    num_rows_max = run.facts.num_rows
+    num_rows_max = run.num_written_max
     if num_rows_max > ROWS_OF_FILE and not run.has_new_rows:
-        num_rows_max = int(min(num_rows_max, run.num_rows))
-    frames = {_BOTH if run.plan.updates else INSERT: rows}
+        num_rows_max = min(num_rows_max, run.num_rows)
     return _write_rows(
-        run, frames, Replacement(changes=NO_CHANGES), num_rows_max=num_rows_max, shuffles=_joins_many_rows(run)
+        run,
+        {_BOTH if run.plan.updates else INSERT: rows},
+        Replacement(changes=NO_CHANGES),
+        num_rows_max=int(num_rows_max),
+        feeds=feeds_at_once(run),
+        shuffles=_joins_many_rows(run),
     )
+
+
+def feeds_at_once(run: MergeRun) -> bool:
+    """Whether rows that are written at once need change data files, as far as is known before the write."""
+    if not records_changes(run.snapshot) or run.statement.only_inserts:
+        return False
+    # Vectors show which rows are deleted.
+    return bool(run.plan.updates) or not uses_vectors(run.snapshot)
+
+
+def write_rows_before(run: MergeRun, marked: MarkedRows) -> tuple[AddCDCFile, ...]:
+    """Write change data files with the old values of updated and deleted rows, which are read by their positions."""
+    updated = {file_id: rows - marked.deleted.get(file_id, BitMap64()) for file_id, rows in marked.changed.items()}
+    frames = [
+        run.target.read_rows(with_row_counts(rows, run.table)).frame.withColumn(CHANGE_TYPE, F.lit(change))
+        for change, positions in ((UPDATE_PREIMAGE, updated), (DELETE, marked.deleted))
+        if (rows := marked.rows({file_id: chosen for file_id, chosen in positions.items() if chosen}))
+    ]
+    if not frames:
+        return ()
+    return write_changed_rows(run.table, run.snapshot, functools.reduce(DataFrame.union, frames))
 
 
 def _joins_many_rows(run: MergeRun) -> bool:
@@ -242,7 +270,7 @@ def _added(name: str, change: str, tracking: RowTrackingColumns | None) -> str:
     if tracking is not None and name == tracking.row_id:
         return f"CAST(NULL AS BIGINT) AS {quote(name)}" if change == INSERT else quote(name)
     if name == CHANGE_TYPE:
-        value = f"'{change}'"
+        value = f"IF({FILE_ID_COLUMN} IS NULL, '{INSERT}', '{UPDATE_POSTIMAGE}')" if change == _BOTH else f"'{change}'"
     else:
         value = f"{FILE_ID_COLUMN} IS NULL" if change == _BOTH else str(change == INSERT)
     return f"{value} AS {quote(name)}"

@@ -29,6 +29,8 @@ OBJECTS_BYTES_MAX = 64 << 20
 _AS_BYTES = StorageLevel(useDisk=True, useMemory=True, useOffHeap=False, deserialized=False)
 SMALL_BYTES_MAX = 96 << 20
 """Up to this size rows are broadcast, so that the other side of a join is not shuffled, and are cached as rows."""
+_ROW_BYTES = 64
+"""What a row takes in Spark's hash table beside its values: its key once more, pointers and lengths."""
 
 
 class Size(enum.IntEnum):
@@ -132,7 +134,7 @@ def cache_or_checkpoint(frame: DataFrame) -> CachedRows:
 
 def is_small(fields: Iterable[StructField], num_rows: int) -> bool:
     """Whether so many rows with these columns are few enough to be broadcast, or cached as rows."""
-    return num_rows * sum(_width(field.dataType) for field in fields) <= SMALL_BYTES_MAX
+    return num_rows * (_ROW_BYTES + sum(_width(field.dataType) for field in fields)) <= SMALL_BYTES_MAX
 
 
 def _width(data_type: DataType) -> int:
