@@ -63,11 +63,11 @@ def counted(delta: SparkSession) -> dict[str, int]:
         "snapshots": sum(type(item) is Snapshot for item in gc.get_objects()),
         "sessions": len(delta_session._sessions),
         "RDDs that are kept": len(context._jsc.getPersistentRDDs()),
-        "blocks, in units of 64 KB": _block_bytes(context) // 65_536,
+        "blocks, in units of 64 KB": block_bytes(context) // 65_536,
     }
 
 
-def _block_bytes(context: Any) -> int:
+def block_bytes(context: Any) -> int:
     """The memory of Spark's block manager in use, for kept rows and broadcasts."""
     # Such as `Map(host:port -> (limit,free))`.
     numbers = re.findall(r"\((\d+),(\d+)\)", str(context._jsc.sc().getExecutorMemoryStatus().toString()))

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Concatenate, ParamSpec, TypeVar
@@ -17,6 +18,7 @@ from anabranch.errors.commits import ConflictReason, MetadataChangedException, S
 from anabranch.errors.tables import LocationInTableError, NotADeltaTableError, TableLocationMismatchError
 from anabranch.progress.progress_events import reporting
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.gateway.garbage_collection import FRAME_GARBAGE
 from anabranch.spark.gateway.job_failures import job_failure
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
@@ -133,6 +135,7 @@ def one_statement(table: TableRef, operation: str, *, shown: bool = True) -> Ite
     """
     check_may_be_part(table, operation)
     session = table.session
+    begin = time.monotonic()
     try:
         with (
             reporting(operation, table.label, setting=session.setting, count_tasks=session.count_tasks, shown=shown),
@@ -144,6 +147,8 @@ def one_statement(table: TableRef, operation: str, *, shown: bool = True) -> Ite
         if typed is None:
             raise
         raise typed from failure
+    if (time.monotonic() - begin) * 1000 >= FRAME_GARBAGE.worth_ms:
+        FRAME_GARBAGE.collect()
 
 
 def reports_progress(
