@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -81,9 +82,18 @@ def with_deletes_recorded(target: TargetRows, chosen: Sequence[RowsOfFile], chan
     """The changes of a statement that deletes these rows, with the change data files that the feed needs for them."""
     if files_show_changes(changes) or not records_changes(target.snapshot):
         return changes
-    return dataclasses.replace(changes, change_files=_deleted(target, chosen))
+    return dataclasses.replace(changes, change_files=write_rows_by_position(target, {DELETE: chosen}))
 
 
-def _deleted(target: TargetRows, chosen: Sequence[RowsOfFile]) -> tuple[AddCDCFile, ...]:
-    rows = target.read_rows(with_row_counts(chosen, target.table)).frame
-    return write_changed_rows(target.table, target.snapshot, rows.withColumn(CHANGE_TYPE, F.lit(DELETE)))
+def write_rows_by_position(
+    target: TargetRows, rows_by_change: Mapping[str, Sequence[RowsOfFile]]
+) -> tuple[AddCDCFile, ...]:
+    """Write change data files of rows as the table has them, by the type of their change."""
+    frames = [
+        target.read_rows(with_row_counts(rows, target.table)).frame.withColumn(CHANGE_TYPE, F.lit(change))
+        for change, rows in rows_by_change.items()
+        if rows
+    ]
+    if not frames:
+        return ()
+    return write_changed_rows(target.table, target.snapshot, functools.reduce(DataFrame.union, frames))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 
+from anabranch.change_feed.feed_columns import DELETE, UPDATE_PREIMAGE
 from anabranch.commands.data_files import delete_data_files
+from anabranch.commands.dml.change_data import write_rows_by_position
 from anabranch.commands.dml.row_deletion import delete_rows
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import ReadFiles
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, INSERTION_COLUMN
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, mark_rows, marked_rows
-from anabranch.commands.merge.merge_write import MergeChanges, feeds_at_once, write_at_once, write_rows_before
+from anabranch.commands.merge.merge_write import MergeChanges, feeds_at_once, write_at_once
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.spark.rows.row_marks import RowMarks
 
@@ -48,7 +50,8 @@ def merge_at_once(run: MergeRun) -> tuple[MarkedRows, MergeChanges]:
                 delete_data_files(run.table, [*merged.written.adds, *change_files])
             raise
     if feeds_at_once(run):
-        change_files = (*change_files, *write_rows_before(run, marked))
+        old = {UPDATE_PREIMAGE: marked.rows(marked.updated), DELETE: marked.rows(marked.deleted)}
+        change_files = (*change_files, *write_rows_by_position(run.target, old))
     changes = delete_rows(run.target, marked.changed_rows(), by_vectors=uses_vectors(run.snapshot))
     return marked, dataclasses.replace(merged, changes=dataclasses.replace(changes, change_files=change_files))
 

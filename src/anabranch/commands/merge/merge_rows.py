@@ -232,6 +232,12 @@ class MarkedRows:
     def num_deleted(self) -> int:
         return self.counts["matched deleted"] + self.counts["unmatched deleted"]
 
+    @property
+    def updated(self) -> _Positions:
+        """Those of the changed rows that a clause updates."""
+        updated = {file_id: rows - self.deleted.get(file_id, BitMap64()) for file_id, rows in self.changed.items()}
+        return {file_id: rows for file_id, rows in updated.items() if rows}
+
     def changed_rows(self) -> list[RowsOfFile]:
         """The rows that are removed from their files."""
         return self.rows(self.changed)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
 from collections.abc import Mapping, Sequence
 
-from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
@@ -20,7 +18,6 @@ from anabranch.commands.dml.change_data import files_show_changes, records_chang
 from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
 from anabranch.commands.dml.row_deletion import NO_CHANGES, Replacement, RowChanges, delete_rows, replace_rows
 from anabranch.commands.dml.statement import uses_vectors
-from anabranch.commands.dml.target_table import with_row_counts
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, POSITION
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, chosen_of
 from anabranch.commands.merge.merge_values import OutputColumns, set_flag
@@ -103,19 +100,6 @@ def feeds_at_once(run: MergeRun) -> bool:
         return False
     # Vectors show which rows are deleted.
     return bool(run.plan.updates) or not uses_vectors(run.snapshot)
-
-
-def write_rows_before(run: MergeRun, marked: MarkedRows) -> tuple[AddCDCFile, ...]:
-    """Write change data files with the old values of updated and deleted rows, which are read by their positions."""
-    updated = {file_id: rows - marked.deleted.get(file_id, BitMap64()) for file_id, rows in marked.changed.items()}
-    frames = [
-        run.target.read_rows(with_row_counts(rows, run.table)).frame.withColumn(CHANGE_TYPE, F.lit(change))
-        for change, positions in ((UPDATE_PREIMAGE, updated), (DELETE, marked.deleted))
-        if (rows := marked.rows({file_id: chosen for file_id, chosen in positions.items() if chosen}))
-    ]
-    if not frames:
-        return ()
-    return write_changed_rows(run.table, run.snapshot, functools.reduce(DataFrame.union, frames))
 
 
 def _joins_many_rows(run: MergeRun) -> bool:
