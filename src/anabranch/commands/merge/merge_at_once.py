@@ -40,7 +40,8 @@ def merge_at_once(run: MergeRun) -> tuple[MarkedRows, MergeChanges]:
         group_by=f"coalesce({ACTION_COLUMN}, {INSERTION_COLUMN})",
         condition=" OR ".join([*clauses, f"{INSERTION_COLUMN} IS NOT NULL"]),
     )
-    merged = write_at_once(run, rows.rows)
+    repeatable = bool(joined._jdf.queryExecution().analyzed().deterministic())
+    merged = write_at_once(run, rows.rows, repeatable=repeatable)
     marked, change_files = _marked(run, read, rows, merged), merged.changes.change_files
     if marked is None:
         try:

@@ -29,7 +29,7 @@ from anabranch.schema.enforcement import WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote, quoted
 from anabranch.spark.engine import FILE_ID_COLUMN, WrittenFiles
-from anabranch.spark.rows.cached_rows import cache_or_checkpoint
+from anabranch.spark.rows.cached_rows import CachedRows, cache_or_checkpoint, in_spark_cache
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
@@ -79,8 +79,11 @@ def write_merge(run: MergeRun, marked: MarkedRows) -> MergeChanges:
     return merged
 
 
-def write_at_once(run: MergeRun, rows: DataFrame) -> MergeChanges:
-    """Write rows of `MergeJoin.written_at_once`. The old ones of those that are updated are not deleted."""
+def write_at_once(run: MergeRun, rows: DataFrame, *, repeatable: bool) -> MergeChanges:
+    """Write rows of `MergeJoin.written_at_once`. The old ones of those that are updated are not deleted.
+
+    `repeatable` says that another evaluation has the same rows.
+    """
     num_rows_max = run.num_written_max
     if num_rows_max > ROWS_OF_FILE and not run.has_new_rows:
         num_rows_max = min(num_rows_max, run.num_rows)
@@ -90,6 +93,7 @@ def write_at_once(run: MergeRun, rows: DataFrame) -> MergeChanges:
         Replacement(changes=NO_CHANGES),
         num_rows_max=int(num_rows_max),
         feeds=feeds_at_once(run),
+        repeatable=repeatable,
         shuffles=_joins_many_rows(run),
     )
 
@@ -177,6 +181,7 @@ def _write_rows(
     *,
     num_rows_max: int,
     feeds: bool = False,
+    repeatable: bool = False,
     shuffles: bool = False,
 ) -> MergeChanges:
     """Write the rows of all frames as data files and, with `feeds`, also as change data files.
@@ -197,7 +202,7 @@ def _write_rows(
     with contextlib.ExitStack() as finished:
         if feeds:
             # Computed once, so that the feed has exactly the rows that are in the table.
-            cache = cache_or_checkpoint(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *added))))
+            cache = _cached(rows, [*schema.fieldNames(), *added], repeatable=repeatable)
             finished.callback(cache.release)
             rows = cache.frame
         stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *stored_tracking_columns(tracking))
@@ -229,6 +234,15 @@ def _write_rows(
         table_actions=_table_actions(run, numbers),
         generated=numbers,
     )
+
+
+def _cached(rows: DataFrame, names: Sequence[str], *, repeatable: bool) -> CachedRows:
+    """These columns of the rows. With `repeatable` they are computed again where an executor is lost.
+
+    Of a plan that marks rows Spark does not know that it has the same ones again.
+    """
+    frame = rows.select(*(rows[quote(name)] for name in names))
+    return in_spark_cache(frame) if repeatable else cache_or_checkpoint(frame)
 
 
 def _union(
