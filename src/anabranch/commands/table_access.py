@@ -147,6 +147,7 @@ def one_statement(table: TableRef, operation: str, *, shown: bool = True) -> Ite
         if typed is None:
             raise
         raise typed from failure
+    # Nothing refers to the statement's frames any more.
     if (time.monotonic() - begin) * 1000 >= FRAME_GARBAGE.worth_ms:
         FRAME_GARBAGE.collect()
 

@@ -27,8 +27,8 @@ POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 _IN_SOURCE = "__anabranch_in_source"
 _DECIDED = "__anabranch_decided"
 _MATCHED = "__anabranch_matched"
-_HOW = {(False, False): "inner", (True, False): "right", (False, True): "left", (True, True): "full"}
-"""The join by whether rows of the source that match none are needed, and whether those of the table are."""
+_JOIN_TYPES = {(False, False): "inner", (True, False): "right", (False, True): "left", (True, True): "full"}
+"""By whether rows of the source that match none are needed, and whether those of the table are."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class MergeJoin:
         """
         own, by_source = (*keeps, *POSITION), bool(self.conditions.not_matched_by_source)
         source = self.source.withColumn(_IN_SOURCE, F.lit(True)) if by_source else self.source
-        pairs = self._joined(rows, source, _HOW[bool(inserts), by_source])
+        pairs = self._joined(rows, source, _JOIN_TYPES[bool(inserts), by_source])
         is_matched = rows[FILE_ID_COLUMN].isNotNull()
         is_matched = is_matched & F.col(_IN_SOURCE) if by_source else is_matched
         action = _first(self.conditions.matched, start=0, otherwise=LEFT_ALONE)
