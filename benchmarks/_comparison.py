@@ -62,9 +62,9 @@ def compare(
         versions = f"Python {platform.python_version()}, PySpark {pyspark.__version__}"
         print(f"{platform.machine()}, {os.cpu_count()} cores, {versions}; driver memory 3g, local[2]")
         print(f"{made}; {arguments.rounds} rounds\n")
-        found = ours(spark, folder, arguments.rounds)
+        timings = ours(spark, folder, arguments.rounds)
         spark.stop()
-        report(merged(found, _by_delta(program, folder, arguments.rounds)))
+        report(merged(timings, _by_delta(program, folder, arguments.rounds)))
 
 
 def session(extra: dict[str, str]) -> SparkSession:
@@ -88,15 +88,15 @@ def session(extra: dict[str, str]) -> SparkSession:
 
 def on_copies(table: Path, rounds: int, run: Callable[[str], T]) -> list[T]:
     """What `run` gives for fresh copies of the table; the first, which warms up, does not count."""
-    found = []
+    results = []
     for number in range(rounds + 1):
         copy = table.with_name(f"{table.name}-copy")
         shutil.copytree(table, copy)
         result = run(str(copy))
         if number:
-            found.append(result)
+            results.append(result)
         shutil.rmtree(copy)
-    return found
+    return results
 
 
 def seconds_of(run: Callable[[], object]) -> float:
@@ -108,16 +108,16 @@ def seconds_of(run: Callable[[], object]) -> float:
 
 def merged(*parts: Timings) -> Timings:
     """One table of figures made of several."""
-    found: Timings = {}
+    timings: Timings = {}
     for work, variants in itertools.chain.from_iterable(part.items() for part in parts):
-        found.setdefault(work, {}).update(variants)
-    return found
+        timings.setdefault(work, {}).update(variants)
+    return timings
 
 
-def report(found: Timings) -> None:
+def report(timings: Timings) -> None:
     """Print the figures, seconds unless the work says otherwise, with the ratio of each to anabranch's."""
     print("| work | variant | median | least | most | to anabranch |\n|---|---|---|---|---|---|")
-    for work, variants in found.items():
+    for work, variants in timings.items():
         ours = statistics.median(variants["anabranch"])
         for variant, seconds in variants.items():
             median = statistics.median(seconds)
@@ -145,5 +145,5 @@ def _by_delta(program: str, folder: Path, rounds: int) -> Timings:
     if line is None:
         print(f"delta-spark: failed: {done.stderr[-2000:]}\n")
         return {}
-    found: Timings = json.loads(line.removeprefix(_TIMINGS))
-    return found
+    timings: Timings = json.loads(line.removeprefix(_TIMINGS))
+    return timings

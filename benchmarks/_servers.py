@@ -73,7 +73,7 @@ def anabranch_server(scratch: Path) -> Iterator[Started]:
     with _running([*command, *_conf(SETTINGS)], scratch / "ours.log") as (process, start):
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
-        connect, jdbc = (int(ready[door].rpartition(":")[2]) for door in ("connect", "jdbc"))
+        connect, jdbc = (int(ready[protocol].rpartition(":")[2]) for protocol in ("connect", "jdbc"))
         yield Started(process, connect, jdbc, time.perf_counter() - start)
 
 

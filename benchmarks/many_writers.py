@@ -278,12 +278,13 @@ def measure(root: str, *, writers: int, commits: int, processes: bool) -> str:
     requests = sum((collections.Counter(result["requests"]) for result in results), collections.Counter[str]())
     if processes:
         used = sum(result["used"] for result in results)
-    each = " | ".join(f"{requests[kind] / len(times):.1f}" for kind in ("listings", "reads", "heads", "puts"))
+    per_commit = " | ".join(f"{requests[kind] / len(times):.1f}" for kind in ("listings", "reads", "heads", "puts"))
     p99 = times[min(len(times) - 1, int(len(times) * 0.99))]
     return (
         f"| {writers} {'processes' if processes else 'threads'} | {len(times) / seconds:.0f} | "
         f"{sum(result['aborts'] for result in results)} | {statistics.median(times) * 1000:.0f} | {p99 * 1000:.0f} | "
-        f"{sum(result['attempts'] for result in results) / len(times):.1f} | {used / len(times) * 1000:.0f} | {each} |"
+        f"{sum(result['attempts'] for result in results) / len(times):.1f} | {used / len(times) * 1000:.0f} | "
+        f"{per_commit} |"
     )
 
 

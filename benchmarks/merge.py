@@ -84,18 +84,18 @@ def measured(folder: Path, rounds: int, variant: str, merge: Callable[[str, str,
         return [seconds_of(lambda n=n: merge(path, str(folder / f"upsert-{n}"), "")) for n in range(UPSERTS)]  # type: ignore[misc]
 
     upserts = on_copies(table, rounds, upsert_in_a_row)
-    found = {
-        f"{UPSERTS} upserts": [sum(each) for each in upserts],
-        "first upsert": [each[0] for each in upserts],
-        "last upsert": [each[-1] for each in upserts],
+    timings = {
+        f"{UPSERTS} upserts": [sum(seconds) for seconds in upserts],
+        "first upsert": [seconds[0] for seconds in upserts],
+        "last upsert": [seconds[-1] for seconds in upserts],
     }
     for shape, (source, _, _) in SHAPES.items():
-        found[shape] = on_copies(
+        timings[shape] = on_copies(
             table,
             rounds,
             lambda path, source=source, shape=shape: seconds_of(lambda: merge(path, str(folder / source), shape)),  # type: ignore[misc]
         )
-    return {work: {variant: seconds} for work, seconds in found.items()}
+    return {work: {variant: seconds} for work, seconds in timings.items()}
 
 
 def by_anabranch(spark: SparkSession, folder: Path, rounds: int) -> Timings:

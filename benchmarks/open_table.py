@@ -66,7 +66,7 @@ def make_log(root: Path, *, files: int, commits: int, seed: int = 7) -> None:
 
 
 def add_commit(root: Path, *, version: int, source: np.random.Generator, removed: str | None = None) -> None:
-    """One more commit: a file added and, if told so, one removed."""
+    """One more commit: a file added and with `removed` one removed."""
     actions: list[dict[str, object]] = [{"commitInfo": {"operation": "WRITE", "timestamp": 0}}]
     if removed is not None:
         actions.append({"remove": {"path": removed, "dataChange": True, "deletionTimestamp": 1_700_000_000_000}})
@@ -99,14 +99,14 @@ def _write_checkpoint(path: Path, files: int, source: np.random.Generator) -> No
     )
     transaction = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
     remove = pa.struct([("path", pa.string()), ("deletionTimestamp", pa.int64()), ("dataChange", pa.bool_())])
-    told = {**METADATA, "format": {"provider": "parquet", "options": []}, "configuration": []}
+    table_metadata = {**METADATA, "format": {"provider": "parquet", "options": []}, "configuration": []}
     empty = _adds(range(0), source)
     schema = pa.schema(
         [("txn", transaction), ("add", empty.type), ("remove", remove), ("metaData", metadata), ("protocol", protocol)]
     )
-    head = {"txn": [None] * 2, "add": [None] * 2, "remove": [None] * 2, "metaData": [None, told]}
+    first_rows = {"txn": [None] * 2, "add": [None] * 2, "remove": [None] * 2, "metaData": [None, table_metadata]}
     with pq.ParquetWriter(path, schema, compression="snappy") as writer:
-        writer.write_table(pa.table({**head, "protocol": [PROTOCOL, None]}, schema))
+        writer.write_table(pa.table({**first_rows, "protocol": [PROTOCOL, None]}, schema))
         for first in range(0, files, ROWS_AT_ONCE):
             adds = _adds(range(first, min(first + ROWS_AT_ONCE, files)), source)
             columns = {field.name: pa.nulls(len(adds), field.type) for field in schema}

@@ -64,9 +64,9 @@ class Worker:
         )
         self._answer()
 
-    def seconds(self, work: str, place: str) -> float:
+    def seconds(self, work: str, path: str) -> float:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([work, place]) + "\n")
+        self._process.stdin.write(json.dumps([work, path]) + "\n")
         self._process.stdin.flush()
         return self._answer()
 
@@ -116,19 +116,21 @@ def main() -> None:
 
 def _measured(checkouts: dict[str, Path], folder: Path, arguments: argparse.Namespace) -> Timings:
     workers = {name: Worker(name, checkout) for name, checkout in checkouts.items()}
-    found: Timings = {}
+    timings: Timings = {}
     plain = f"{folder}/lineitem"
     for query in _SCANS:
-        _alternate(found, f"scan, {query}", workers, f"scan {query}", {"": plain, "Parquet": plain}, arguments.rounds)
-        _alternate(found, f"1 % hidden, {query}", workers, f"scan {query}", {"": f"{folder}/hidden"}, arguments.rounds)
+        _alternate(timings, f"scan, {query}", workers, f"scan {query}", {"": plain, "Parquet": plain}, arguments.rounds)
+        _alternate(
+            timings, f"1 % hidden, {query}", workers, f"scan {query}", {"": f"{folder}/hidden"}, arguments.rounds
+        )
     for count in arguments.files:
         log = f"{folder}/log-{count}"
-        _alternate(found, f"{count:,} files, new table", workers, "new", {"": log}, arguments.rounds)
+        _alternate(timings, f"{count:,} files, new table", workers, "new", {"": log}, arguments.rounds)
         for work in ("same", "another"):
-            told = f"{count:,} files, {work} condition"
-            _alternate(found, told, workers, work, {"": log}, arguments.rounds)
+            label = f"{count:,} files, {work} condition"
+            _alternate(timings, label, workers, work, {"": log}, arguments.rounds)
     for work in ("count", "append", "insert", "delete"):
-        _alternate(found, f"one small table, {work}", workers, work, {"": str(folder)}, 3 * arguments.rounds)
+        _alternate(timings, f"one small table, {work}", workers, work, {"": str(folder)}, 3 * arguments.rounds)
     for worker in workers.values():
         worker.close()
     for count in arguments.files:
@@ -136,32 +138,32 @@ def _measured(checkouts: dict[str, Path], folder: Path, arguments: argparse.Name
             for name, checkout in checkouts.items():
                 worker = Worker(name, checkout)
                 seconds = worker.seconds("new", f"{folder}/log-{count}")
-                found.setdefault(f"{count:,} files, new session", {}).setdefault(name, []).append(seconds)
+                timings.setdefault(f"{count:,} files, new session", {}).setdefault(name, []).append(seconds)
                 worker.close()
-    return found
+    return timings
 
 
 def _alternate(
-    found: Timings, told: str, workers: dict[str, Worker], work: str, places: dict[str, str], rounds: int
+    timings: Timings, label: str, workers: dict[str, Worker], work: str, paths: dict[str, str], rounds: int
 ) -> None:
     """Rounds in turn. The first two warm up and do not count."""
     turns = list(workers.items())
     for number in range(rounds + 2):
         for name, worker in turns[number % len(turns) :] + turns[: number % len(turns)]:
-            for kind, place in places.items():
+            for kind, path in paths.items():
                 if kind and name != "anabranch":
                     continue
-                seconds = worker.seconds(f"{kind} {work}".strip(), place)
+                seconds = worker.seconds(f"{kind} {work}".strip(), path)
                 if number > 1 and not math.isnan(seconds):
-                    found.setdefault(told, {}).setdefault(kind or name, []).append(seconds)
+                    timings.setdefault(label, {}).setdefault(kind or name, []).append(seconds)
 
 
 def _make(folder: Path, rows: int, files: list[int]) -> None:
     """Made by a process of its own, so that no variant knows the tables."""
     command = [sys.executable, str(ROOT / "benchmarks" / "reading.py"), "--work", "make"]
-    asked = json.dumps([json.dumps([rows, files]), str(folder)])
+    request = json.dumps([json.dumps([rows, files]), str(folder)])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-    subprocess.run(command, input=asked, text=True, check=True, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run(command, input=request, text=True, check=True, stdout=subprocess.DEVNULL, env=environment)
 
 
 def _work(variant: str) -> None:
@@ -178,11 +180,11 @@ def _work(variant: str) -> None:
     spark.range(10).count()
     print(_SECONDS + "0", flush=True)
     for line in sys.stdin:
-        work, place = json.loads(line)
+        work, path = json.loads(line)
         if variant == "make":
-            _tables(spark, Path(place), *json.loads(work))
+            _tables(spark, Path(path), *json.loads(work))
             continue
-        run = _prepared(spark, variant, work, place)
+        run = _prepared(spark, variant, work, path)
         start = time.perf_counter()
         try:
             run()
@@ -196,20 +198,20 @@ def _work(variant: str) -> None:
 _numbers: Iterator[int] = iter(range(1_000_000))
 
 
-def _prepared(spark: SparkSession, variant: str, work: str, place: str) -> Callable[[], object]:
+def _prepared(spark: SparkSession, variant: str, work: str, path: str) -> Callable[[], object]:
     """What is timed; what comes before is done here."""
     if "scan " in work:
         kind, query = work.split("scan ")
-        frame = spark.read.format("parquet" if kind else "delta").load(place)
+        frame = spark.read.format("parquet" if kind else "delta").load(path)
         return lambda: _SCANS[query](frame)
     number = next(_numbers)
     if work in ("new", "same", "another"):
-        root, condition = place, "id = -1" if work == "same" else f"id = {-2 - number}"
+        root, condition = path, "id = -1" if work == "same" else f"id = {-2 - number}"
         if work == "new":
-            root = f"{place}-{variant}-{os.getpid()}-{number}"
-            shutil.copytree(place, root)
+            root = f"{path}-{variant}-{os.getpid()}-{number}"
+            shutil.copytree(path, root)
         return lambda: spark.read.format("delta").load(root).where(condition).count()
-    root = f"{place}/small-{variant}-{os.getpid()}"
+    root = f"{path}/small-{variant}-{os.getpid()}"
     if not Path(root).exists():
         spark.range(100, numPartitions=1).write.format("delta").save(root)
     return {

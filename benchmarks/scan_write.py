@@ -107,8 +107,8 @@ def writes(spark: SparkSession, engine: NativeEngine, folder: Path, *, rows: int
     def ours(frame: DataFrame) -> Callable[[], object]:
         return lambda: write(engine, frame, Path(tempfile.mkdtemp(dir=folder)) / "t")
 
-    found = alternate("write, bulk", {"plain": plain(bulk), "anabranch": ours(bulk)}, rounds)
-    return found + alternate("write, one row", {"plain": plain(small), "anabranch": ours(small)}, 3 * rounds)
+    timings = alternate("write, bulk", {"plain": plain(bulk), "anabranch": ours(bulk)}, rounds)
+    return timings + alternate("write, one row", {"plain": plain(small), "anabranch": ours(small)}, 3 * rounds)
 
 
 def scans(spark: SparkSession, engine: NativeEngine, root: Path, *, rows: int, rounds: int) -> list[Timing]:
@@ -161,23 +161,23 @@ def plans(engine: NativeEngine, *, count: int, rounds: int) -> list[Timing]:
             load_vectors=lambda many, **_: [BitMap64() for _ in many], prune=lambda _: nothing,
         )  # fmt: skip
 
-    found = []
+    timings = []
     hand_over = []
     for number in range(rounds):
         # Another size makes it another list, which no cache knows.
         column = table.schema.get_field_index("size")
-        anew = table.set_column(column, "size", [[number + n for n in range(count)]])
+        resized = table.set_column(column, "size", [[number + n for n in range(count)]])
         start = time.perf_counter()
-        engine.scan(request(anew))
+        engine.scan(request(resized))
         hand_over.append(time.perf_counter() - start)
-    found.append(Timing(f"{count:,} files", "hand over once", hand_over))
+    timings.append(Timing(f"{count:,} files", "hand over once", hand_over))
     frame = engine.scan(request(table))
     again = {
         "scan of files handed over": lambda: engine.scan(request(table)),
         "plan and run a query that skips all": lambda: frame.where("id = 5").count(),
         "the same, by partition": lambda: frame.where("part = 5 AND id = 5").count(),
     }
-    return found + alternate(f"{count:,} files", again, rounds)
+    return timings + alternate(f"{count:,} files", again, rounds)
 
 
 def write(engine: NativeEngine, frame: DataFrame, root: Path) -> tuple[AddFile, ...]:

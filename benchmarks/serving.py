@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import statistics
 import subprocess
@@ -33,11 +34,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, nargs="*", default=[1, 8, 32])
-    parser.add_argument("--client", nargs=4, metavar=("DOOR", "PORT", "TABLE", "COUNT"), help=argparse.SUPPRESS)
+    parser.add_argument("--client", nargs=4, metavar=("PROTOCOL", "PORT", "TABLE", "COUNT"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.client is not None:
-        door, port, table, count = arguments.client
-        print(json.dumps(asked(door, int(port), table, int(count), arguments.seconds)))
+        protocol, port, table, count = arguments.client
+        print(json.dumps(figures_of_clients(protocol, int(port), table, int(count), arguments.seconds)))
         return
     with tempfile.TemporaryDirectory(prefix="anabranch-benchmark-", ignore_cleanup_errors=True) as scratch:
         measure(Path(scratch), arguments)
@@ -57,40 +58,38 @@ def measure(scratch: Path, arguments: argparse.Namespace) -> None:
         table = str(scratch / "table")
         _make(ours, table)
         firsts = {name: _client(way, table, 1, 0)["first"] for name, way in ways.items()}
-        found: dict[tuple[str, int], list[Measured]] = {}
+        timings: dict[tuple[str, int], list[Measured]] = {}
         for number in range(arguments.rounds + 1):
             for count in arguments.clients:
                 for name, way in ways.items():
                     seconds = arguments.seconds if number else min(arguments.seconds, 5)
-                    told = _client(way, table, count, seconds)
+                    figures = _client(way, table, count, seconds)
                     # The first round warms up.
                     if number:
-                        found.setdefault((name, count), []).append(told)
-        _report(ways, firsts, found)
+                        timings.setdefault((name, count), []).append(figures)
+        _report(ways, firsts, timings)
 
 
-def _report(ways: dict[str, Any], firsts: dict[str, float], found: dict[tuple[str, int], list[Measured]]) -> None:
+def _report(ways: dict[str, Any], firsts: dict[str, float], timings: dict[tuple[str, int], list[Measured]]) -> None:
     print(
         "| server | seconds until ready | first statement of all, s | first of a session, ms | memory at the end, MB |"
     )
     print("|---|---|---|---|---|")
     for name, (server, _, _) in ways.items():
-        later = statistics.median(
-            each["first"] for (way, count), all_ in found.items() if way == name for each in all_ if count == 1
-        )
+        later = statistics.median(figures["first"] for figures in timings[name, 1])
         print(f"| {name} | {server.seconds:.1f} | {firsts[name]:.2f} | {later * 1000:.0f} | {server.megabytes():.0f} |")
     print("\n| clients | server | statements/s (range) | p50 ms | p99 ms |\n|---|---|---|---|---|")
-    for (name, count), rounds in sorted(found.items(), key=lambda each: each[0][1]):
-        rates = [each["rate"] for each in rounds]
-        middle, late = (statistics.median(each[key] for each in rounds) * 1000 for key in ("p50", "p99"))
+    for (name, count), rounds in sorted(timings.items(), key=lambda item: item[0][1]):
+        rates = [figures["rate"] for figures in rounds]
+        middle, late = (statistics.median(figures[key] for figures in rounds) * 1000 for key in ("p50", "p99"))
         spread = f"{statistics.median(rates):.1f} ({min(rates):.1f} to {max(rates):.1f})"
         print(f"| {count} | {name} | {spread} | {middle:.0f} | {late:.0f} |")
 
 
-def asked(door: str, port: int, table: str, count: int, seconds: float) -> Measured:
+def figures_of_clients(protocol: str, port: int, table: str, count: int, seconds: float) -> Measured:
     """What `count` clients measured that asked for single rows for so long."""
     with ThreadPoolExecutor(count) as pool:
-        clients = list(pool.map(lambda number: _session(door, port, table, number), range(count)))
+        clients = list(pool.map(lambda number: _session(protocol, port, table, number), range(count)))
         end = time.perf_counter() + seconds
 
         def ask_on(number: int) -> list[float]:
@@ -102,18 +101,18 @@ def asked(door: str, port: int, table: str, count: int, seconds: float) -> Measu
             return times
 
         start = time.perf_counter()
-        times = sorted(each for taken in pool.map(ask_on, range(count)) for each in taken)
+        times = sorted(itertools.chain.from_iterable(pool.map(ask_on, range(count))))
         took = time.perf_counter() - start
-    told: Measured = {"first": statistics.median(first for _, first in clients)}
+    figures: Measured = {"first": statistics.median(first for _, first in clients)}
     if times:
-        told |= {"rate": len(times) / took, "p50": times[len(times) // 2], "p99": times[int(len(times) * 0.99)]}
-    return told
+        figures |= {"rate": len(times) / took, "p50": times[len(times) // 2], "p99": times[int(len(times) * 0.99)]}
+    return figures
 
 
-def _session(door: str, port: int, table: str, number: int) -> tuple[Ask, float]:
+def _session(protocol: str, port: int, table: str, number: int) -> tuple[Ask, float]:
     """What asks a statement in a new session, and how long its first one took, with the session."""
     start = time.perf_counter()
-    if door == "connect":
+    if protocol == "connect":
         from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
 
         session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
@@ -139,15 +138,15 @@ def _query(table: str, row: int) -> str:
 
 def _client(way: tuple[Started, str, int], table: str, count: int, seconds: float) -> Measured:
     """The figures of a process of clients."""
-    _, door, port = way
+    _, protocol, port = way
     command = [sys.executable, "-m", "benchmarks", "serving", "--seconds", str(seconds), "--client"]
     done = subprocess.run(
-        [*command, door, str(port), table, str(count)], capture_output=True, text=True, check=False, cwd=ROOT
+        [*command, protocol, str(port), table, str(count)], capture_output=True, text=True, check=False, cwd=ROOT
     )
     if done.returncode != 0:
         raise RuntimeError("\n".join(line for line in done.stderr.splitlines() if not line.startswith("\tat "))[-3000:])
-    found: Measured = json.loads(done.stdout.splitlines()[-1])
-    return found
+    figures: Measured = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 def _make(server: Started, table: str) -> None:

@@ -44,13 +44,15 @@ def make_tables(spark: SparkSession, folder: Path, arguments: argparse.Namespace
 
 def by(spark: SparkSession, folder: Path, rounds: int, variant: str) -> Timings:
     appends = int((folder / _APPENDS).read_text())
-    found: Timings = {}
+    timings: Timings = {}
     for number in range(rounds + 1):
         for compacts in (False, True):
-            append_often(spark, folder / "table", appends, compacts=compacts, into=found if number else {}, by=variant)
+            append_often(
+                spark, folder / "table", appends, compacts=compacts, into=timings if number else {}, by=variant
+            )
         for optimizes in (False, True):
-            write_once(spark, folder, optimizes=optimizes, into=found if number else {}, by=variant)
-    return found
+            write_once(spark, folder, optimizes=optimizes, into=timings if number else {}, by=variant)
+    return timings
 
 
 def append_often(spark: SparkSession, table: Path, appends: int, *, compacts: bool, into: Timings, by: str) -> None:

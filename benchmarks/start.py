@@ -48,25 +48,25 @@ def count(folder: str, form: str) -> dict[str, float]:
     source = form.partition(",")[0]
     before = time.perf_counter()
     spark = started()
-    told = {"session": time.perf_counter() - before}
+    seconds = {"session": time.perf_counter() - before}
     if form == "delta, session in use":
         before = time.perf_counter()
         assert spark.range(1).count() == 1
-        told["a query of Spark's own"] = time.perf_counter() - before
+        seconds["a query of Spark's own"] = time.perf_counter() - before
     if form != "parquet":
         before = time.perf_counter()
         from anabranch import enable  # noqa: PLC0415
 
-        told["import"] = time.perf_counter() - before
+        seconds["import"] = time.perf_counter() - before
         before = time.perf_counter()
         enable(spark)
-        told["enable"] = time.perf_counter() - before
+        seconds["enable"] = time.perf_counter() - before
     for step in ("first count", "second count"):
         before = time.perf_counter()
         assert spark.read.format(source).load(f"{folder}/{source}").count() == 1000
-        told[step] = time.perf_counter() - before
+        seconds[step] = time.perf_counter() - before
     spark.stop()
-    return told
+    return seconds
 
 
 def main() -> None:
@@ -81,16 +81,16 @@ def main() -> None:
         else:
             sys.stdout.write(json.dumps(count(folder, form)))
         return
-    found: dict[str, list[dict[str, float]]] = {"delta": [], "delta, session in use": [], "parquet": []}
+    runs_of_forms: dict[str, list[dict[str, float]]] = {"delta": [], "delta, session in use": [], "parquet": []}
     with tempfile.TemporaryDirectory() as folder:
         _process("make", folder)
         for _ in range(arguments.runs):
-            for form, runs in found.items():
+            for form, runs in runs_of_forms.items():
                 runs.append(json.loads(_process(form, folder)))
     print(f"PySpark {pyspark.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
     print("\n| seconds | Delta | Delta, session in use | Parquet |\n|---|---|---|---|")
-    for step in found["delta, session in use"][0]:
-        cells = (_cell([run[step] for run in runs if step in run]) for runs in found.values())
+    for step in runs_of_forms["delta, session in use"][0]:
+        cells = (_cell([run[step] for run in runs if step in run]) for runs in runs_of_forms.values())
         print(f"| {step} | {' | '.join(cells)} |")
 
 
