@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import pandas as pd
 import pyarrow as pa
 import pyspark
 from pyspark import SparkContext
@@ -18,9 +20,12 @@ from start import FOLDER, started
 
 import anabranch
 from anabranch.change_feed.change_files import write_change_files
+from anabranch.commands.merge import merge_at_once, merge_command, merge_join, merge_rows, merge_write
 from anabranch.protocol.properties import TableProperties
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.native.native_engine import NativeEngine
+from anabranch.spark.rows import cached_rows
+from anabranch.spark.rows.cached_rows import Size
 from anabranch.spark.rows.row_marks import RowMarks
 from anabranch.tables import DeltaTable
 
@@ -65,6 +70,8 @@ spark = anabranch.enable(
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.default.parallelism": str(PARTITIONS),
             "spark.executor.memory": "512m",
+            "spark.sql.shuffle.partitions": str(PARTITIONS),
+            "spark.sql.adaptive.coalescePartitions.enabled": "false",
             "spark.speculation": "true",
             "spark.speculation.quantile": "0.5",
             "spark.speculation.multiplier": "1.1",
@@ -198,10 +205,56 @@ def check_marks(frame: DataFrame) -> None:
     assert all(mark.count == len(mark.positions) for mark in marks)
 
 
+def negated(rows: Callable[[Batches], Batches]) -> Callable[..., Any]:
+    """A function of columns that returns minus a number, and whose tasks meet with the misfortune."""
+
+    @F.pandas_udf("long")
+    def negative(columns: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        batches = (pa.RecordBatch.from_arrays([pa.Array.from_pandas(column)], ["id"]) for column in columns)
+        for batch in rows(batches):
+            yield -batch.column(0).to_pandas()
+
+    return negative
+
+
+def check_merge(path: str, value: Callable[..., Any]) -> None:
+    """Tasks that join, mark and write rows of a table with a change data feed run again; each row counts once."""
+    table = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("id", "id AS v")
+    features = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
+    table.write.format("delta").options(**features).save(path)
+    source = spark.range(ROWS // 4, ROWS + ROWS // 4, 1, PARTITIONS).alias("s")
+    merging = DeltaTable.forPath(spark, path).alias("t").merge(source, "t.id = s.id")
+    clauses = merging.whenMatchedUpdate(set={"v": value("s.id")}).whenNotMatchedInsert(values={"id": "s.id", "v": "0"})
+    looked_for = AssertionError("rows were looked for by another join")
+    with (
+        mock.patch.object(merge_rows, "CACHED_ROWS_MAX", 0),
+        mock.patch.object(cached_rows, "SMALL_BYTES_MAX", 0),
+        mock.patch.object(merge_join, "size_of", return_value=Size.LARGE),
+        mock.patch.object(merge_write, "ROWS_OF_FILE", ROWS // PARTITIONS),
+        mock.patch.object(merge_command, "mark_rows", side_effect=looked_for),
+        mock.patch.object(merge_at_once, "mark_rows", side_effect=looked_for),
+    ):
+        clauses.execute()
+    of = {row.id: row.v for row in spark.read.format("delta").load(path).collect()}
+    unchanged, new = range(ROWS // 4), range(ROWS, ROWS + ROWS // 4)
+    updated = range(ROWS // 4, ROWS)
+    assert of == {**{i: i for i in unchanged}, **{i: -i for i in updated}, **dict.fromkeys(new, 0)}
+    assert spark.read.format("delta").load(path).count() == len(of)
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path)
+    changes = sorted(tuple(row) for row in feed.select("_change_type", "id", "v").collect())
+    assert changes == sorted(
+        [("update_preimage", i, i) for i in updated]
+        + [("update_postimage", i, -i) for i in updated]
+        + [("insert", i, 0) for i in new]
+    )
+
+
 engine = NativeEngine(spark)
 for misfortune in (slow_at_first, dying):
     name = misfortune.__name__
-    of_table, of_changes, of_marks = marks(f"{name} table"), marks(f"{name} changes"), marks(f"{name} marks")
+    of_table, of_changes, of_marks, of_merge = (
+        marks(f"{name} {work}") for work in ("table", "changes", "marks", "merge")
+    )
     numbered(misfortune(of_table)).write.format("delta").save(f"{FOLDER}/t {name}")
     was_tried_again(of_table)
     check_table(f"{FOLDER}/t {name}")
@@ -209,5 +262,7 @@ for misfortune in (slow_at_first, dying):
     was_tried_again(of_changes)
     check_marks(numbered(misfortune(of_marks)))
     was_tried_again(of_marks)
+    check_merge(f"{FOLDER}/m {name}", negated(misfortune(of_merge)))
+    assert {"copied", "killed"} & {file.name for file in of_merge.iterdir()}, list(of_merge.iterdir())
 spark.stop()
 print("done")
