@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -217,7 +219,21 @@ def negated(rows: Callable[[Batches], Batches]) -> Callable[..., Any]:
     return negative
 
 
-def check_merge(path: str, value: Callable[..., Any]) -> None:
+def kill_executors() -> None:
+    """Kill all of them. They are processes of the JVM, in which the workers are."""
+    gateway: Any = SparkContext._gateway
+    executors = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int((process / "stat").read_text("ascii").rsplit(") ", 1)[1].split()[1])
+            if parent == gateway.proc.pid and b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes():
+                executors.append(int(process.name))
+    assert executors
+    for pid in executors:
+        os.kill(pid, signal.SIGKILL)
+
+
+def check_merge(path: str, value: Callable[[str], Any]) -> None:
     """Tasks that join, mark and write rows of a table with a change data feed run again; each row counts once."""
     table = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("id", "id AS v")
     features = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
@@ -235,11 +251,11 @@ def check_merge(path: str, value: Callable[..., Any]) -> None:
         mock.patch.object(merge_at_once, "mark_rows", side_effect=looked_for),
     ):
         clauses.execute()
-    of = {row.id: row.v for row in spark.read.format("delta").load(path).collect()}
+    values = {row.id: row.v for row in spark.read.format("delta").load(path).collect()}
     unchanged, new = range(ROWS // 4), range(ROWS, ROWS + ROWS // 4)
     updated = range(ROWS // 4, ROWS)
-    assert of == {**{i: i for i in unchanged}, **{i: -i for i in updated}, **dict.fromkeys(new, 0)}
-    assert spark.read.format("delta").load(path).count() == len(of)
+    assert values == {**{i: i for i in unchanged}, **{i: -i for i in updated}, **dict.fromkeys(new, 0)}
+    assert spark.read.format("delta").load(path).count() == len(values)
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path)
     changes = sorted(tuple(row) for row in feed.select("_change_type", "id", "v").collect())
     assert changes == sorted(
@@ -264,5 +280,15 @@ for misfortune in (slow_at_first, dying):
     was_tried_again(of_marks)
     check_merge(f"{FOLDER}/m {name}", negated(misfortune(of_merge)))
     assert {"copied", "killed"} & {file.name for file in of_merge.iterdir()}, list(of_merge.iterdir())
+
+
+def write_behind_dead_executors(*arguments: Any, **named: Any) -> Any:
+    kill_executors()
+    return write_change_files(*arguments, **named)
+
+
+with mock.patch.object(merge_write, "write_change_files", side_effect=write_behind_dead_executors) as behind:
+    check_merge(f"{FOLDER}/m behind the data files", lambda name: f"-{name}")
+assert behind.called
 spark.stop()
 print("done")
