@@ -26,6 +26,7 @@ from anabranch.commands.dml.row_selection import (
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
 from anabranch.log.file_columns import num_bytes
+from anabranch.spark.conditions.repeatable_rows import is_deterministic
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.cached_rows import (
     CACHED_ROWS_MAX,
@@ -95,7 +96,7 @@ def find_rows(begun: BegunUpdate, cached: list[CachedRows]) -> tuple[Sequence[Ro
         # By their positions: the condition is not evaluated again, which for a function of Python may not be the same.
         return rows, begun.with_new_values(target.read_rows(rows).frame)
     # Computed once, so that the written rows are the marked ones even where expressions are not deterministic.
-    if num_rows is None or not changed._jdf.queryExecution().analyzed().deterministic():
+    if num_rows is None or not is_deterministic(changed):
         cached.append(cache_or_checkpoint(changed))
     else:
         cached.append(cache_rows(changed, as_rows=is_small(changed.schema.fields, num_rows)))

@@ -18,6 +18,7 @@ from anabranch.commands.merge.merge_join import ACTION_COLUMN, INSERTION_COLUMN
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, mark_rows, marked_rows
 from anabranch.commands.merge.merge_write import MergeChanges, feeds_at_once, write_at_once
 from anabranch.errors.dml import AmbiguousMergeError
+from anabranch.spark.conditions.repeatable_rows import is_deterministic
 from anabranch.spark.rows.row_marks import RowMarks
 
 
@@ -40,8 +41,7 @@ def merge_at_once(run: MergeRun) -> tuple[MarkedRows, MergeChanges]:
         group_by=f"coalesce({ACTION_COLUMN}, {INSERTION_COLUMN})",
         condition=" OR ".join([*clauses, f"{INSERTION_COLUMN} IS NOT NULL"]),
     )
-    repeatable = bool(joined._jdf.queryExecution().analyzed().deterministic())
-    merged = write_at_once(run, rows.rows, repeatable=repeatable)
+    merged = write_at_once(run, rows.rows, repeatable=is_deterministic(joined))
     marked, change_files = _marked(run, read, rows, merged), merged.changes.change_files
     if marked is None:
         try:

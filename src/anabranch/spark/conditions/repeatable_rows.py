@@ -14,6 +14,11 @@ from anabranch.protocol.time_zones import TimeZone
 _REPEATABLE_LEAVES = frozenset({"LocalRelation", "LogicalRDD", "Range", "OneRowRelation", "InMemoryRelation"})
 
 
+def is_deterministic(frame: DataFrame) -> bool:
+    """Whether no expression of the plan, such as `rand()`, has another value each time; its files may still change."""
+    return bool(frame._jdf.queryExecution().analyzed().deterministic())
+
+
 def is_repeatable(frame: DataFrame) -> bool:
     """Whether the plan of the frame shows that it gives the same rows each time it runs.
 

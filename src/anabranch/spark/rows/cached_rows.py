@@ -18,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, NumericType, StringType, StructField
 
-from anabranch.spark.conditions.repeatable_rows import is_repeatable
+from anabranch.spark.conditions.repeatable_rows import is_deterministic, is_repeatable
 from anabranch.spark.gateway.session_identity import is_stopped
 
 LOGGER = logging.getLogger("anabranch.spark")
@@ -125,7 +125,7 @@ def cache_or_checkpoint(frame: DataFrame) -> CachedRows:
     kept = kept_if_small(frame)
     if kept is not None:
         return CachedRows(frame=kept, release=_nothing)
-    if not frame._jdf.queryExecution().analyzed().deterministic():
+    if not is_deterministic(frame):
         # An executor that dies takes its part of a cache with it, and Spark would compute that part again: other rows
         # might be written than those that were marked as changed. A checkpoint is never computed again; the job fails.
         return _checkpointed(frame)
