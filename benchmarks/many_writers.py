@@ -39,10 +39,9 @@ from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal
 from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
-from anabranch.snapshot.shared_snapshots import shared_snapshots_of
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.snapshot.snapshot_cache import SnapshotCache
-from anabranch.storage.local.directory_lock import DirectoryLock
+from anabranch.snapshot.snapshot_cache import SnapshotCache, shared_snapshots_of
+from anabranch.storage.local.durable_files import DirectoryLock
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
 from anabranch.transactions.commit.commit_queue import CommitQueue

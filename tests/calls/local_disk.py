@@ -15,7 +15,7 @@ from unittest import mock
 
 import pyarrow as pa
 
-from anabranch.storage.local import directory_lock, durable_files, local_store, local_tree
+from anabranch.storage.local import durable_files, local_store, local_tree
 from anabranch.storage.local.local_store import LocalStore
 from calls.faults import CallCounter, Fault
 from calls.tables import FirstState
@@ -166,7 +166,7 @@ class LocalDisk:
 
         arrow = types.SimpleNamespace(NativeFile=pa.NativeFile, Table=pa.Table, OSFile=open_by_arrow)
         with contextlib.ExitStack() as stack:
-            for module in (durable_files, local_store, local_tree, directory_lock):
+            for module in (durable_files, local_store, local_tree):
                 stack.enter_context(mock.patch.object(module, "os", counted))
             stack.enter_context(mock.patch.object(local_store, "open", open_file, create=True))
             stack.enter_context(mock.patch.object(local_store, "pa", arrow))

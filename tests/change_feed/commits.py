@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyroaring import BitMap64
 
+from anabranch.deletion_vectors.vector_locations import inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vector
-from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import (
     Action,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anabranch.change_feed.feed_range import FeedBound, FeedRange, resolve_range
 from anabranch.errors.dml import ChangesRangeError, ChangesStartAfterLatestError
 from anabranch.errors.log import TimestampAfterLatestCommitError, TimestampEarlierThanFirstCommitError
-from anabranch.log.listing import CommitFile
+from anabranch.log.log_segment import CommitFile
 from anabranch.log.time_travel import CommitTime, TimestampSearch
 from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore

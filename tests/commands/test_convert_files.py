@@ -31,7 +31,7 @@ from anabranch.commands.convert.convert_files import FooterFiles, ParquetFile, f
 from anabranch.errors.convert import ConflictingFileSchemasError, FileNotConvertibleError
 from anabranch.errors.schema import DuplicateColumnsError, UnsupportedTypeError
 from anabranch.protocol.properties import TableProperties
-from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.protocol.statistics import indexed_columns
 from anabranch.spark.write.footer_statistics import ForeignFooters
 from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore

@@ -24,8 +24,8 @@ from anabranch.deletion_vectors.bitmap_format import (
     decode_bitmap,
     encode_bitmap,
 )
+from anabranch.deletion_vectors.vector_locations import encode_files, inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vector, load_vectors
-from anabranch.deletion_vectors.vector_writing import encode_files, inline_descriptor
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import FileMissingError, StorageError
 from anabranch.errors.log import (

@@ -9,11 +9,11 @@ from unittest.mock import patch
 
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors import vector_writing
+from anabranch.deletion_vectors import vector_locations
 
 
-def encode_file(vectors: Sequence[BitMap64], *, file_id: uuid.UUID, prefix: str = "") -> vector_writing.VectorFile:
+def encode_file(vectors: Sequence[BitMap64], *, file_id: uuid.UUID, prefix: str = "") -> vector_locations.VectorFile:
     """All vectors in one file, however large it gets."""
-    with patch.object(vector_writing, "FILE_BYTES_TARGET", sys.maxsize):
-        [written] = vector_writing.encode_files(vectors, file_ids=iter([file_id]), prefixes=iter([prefix]))
+    with patch.object(vector_locations, "FILE_BYTES_TARGET", sys.maxsize):
+        [written] = vector_locations.encode_files(vectors, file_ids=iter([file_id]), prefixes=iter([prefix]))
     return written

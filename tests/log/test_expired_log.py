@@ -20,7 +20,7 @@ from anabranch.log.cleanup import (
     plan_cleanup,
     sidecars_of,
 )
-from anabranch.log.listing import list_log
+from anabranch.log.log_segment import list_log
 from anabranch.protocol.actions import CommitInfo
 from anabranch.protocol.log_paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, parse_log_path
 from anabranch.protocol.properties import TableProperties

@@ -15,7 +15,7 @@ from anabranch.errors.log import (
 )
 from anabranch.log import commit_files
 from anabranch.log.commit_files import read_commit, read_commits
-from anabranch.log.segment import find_segment
+from anabranch.log.log_segment import find_segment
 from anabranch.protocol.log_paths import (
     LAST_CHECKPOINT_PATH,
     checkpoint_path,

@@ -40,8 +40,15 @@ from anabranch.errors.protocol import InvalidPropertyError, InvalidStatisticsErr
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.actions_json import parse_actions
 from anabranch.protocol.properties import TableProperties
-from anabranch.protocol.statistics import FileStatistics, has_bounds, lower_bound, truncate_max, upper_bound
-from anabranch.protocol.stats_columns import check_stats_columns, indexed_columns
+from anabranch.protocol.statistics import (
+    FileStatistics,
+    check_stats_columns,
+    has_bounds,
+    indexed_columns,
+    lower_bound,
+    truncate_max,
+    upper_bound,
+)
 
 UTC = datetime.UTC
 TOP = "\U0010ffff"

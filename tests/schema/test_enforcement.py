@@ -25,8 +25,7 @@ from anabranch.errors.schema import (
     UnsupportedTypeError,
     VoidWriteError,
 )
-from anabranch.schema.casts import Casting
-from anabranch.schema.conversions import Cast, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
+from anabranch.schema.casts import Cast, Casting, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import Fill, WritePlan, plan_new_schema, plan_write
 from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit
 from anabranch.schema.merging import visible_schema

@@ -14,14 +14,13 @@ from typing import Protocol
 from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import vector_ids
-from anabranch.log.segment import find_segment
+from anabranch.log.log_segment import find_segment
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
-from anabranch.storage.log_store import StoredFile
+from anabranch.storage.log_store import StoredFile, split_path
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.storage.store_rules import split_path
 from anabranch.transactions.commit.number_reservation import OPERATION as RESERVE_IDENTITY
 from simulation.events import DAY_MS, duration
 from simulation.scheduling import StorageClock

@@ -16,11 +16,11 @@ from anabranch.commands.vacuum import vacuum_command
 from anabranch.errors.environment import StorageError
 from anabranch.errors.log import CorruptCommitError, DeletionVectorError
 from anabranch.errors.protocol import MalformedActionError
-from anabranch.log import commit_files, listing, segment
+from anabranch.log import commit_files, log_segment
 from anabranch.log.commit_files import Commit
 from anabranch.protocol import log_paths
-from anabranch.transactions.commit import after_commit, commit_draft, commit_loop, commit_outcome
-from anabranch.transactions.commit.commit_outcome import CommitOutcome
+from anabranch.transactions.commit import after_commit, commit_draft, commit_loop
+from anabranch.transactions.commit.commit_draft import CommitOutcome
 from anabranch.transactions.rows import deletion_vector_actions
 from anabranch.transactions.rows.deletion_vector_actions import StoredVectors
 from concurrency.random_histories import ROW_TRACKING_IN_STEPS, Mix
@@ -65,7 +65,7 @@ def _as_storage_error(draft: Any, context: Any, *, attempts: int, cause: str) ->
     return StorageError(root="memory", path=f"version {draft.version}", doing="write", cause=cause)
 
 
-RIGHT_OUTCOME = commit_outcome._outcome_in_log
+RIGHT_OUTCOME = commit_draft._outcome_in_log
 
 
 def _own_commit_is_anothers(draft: Any, context: Any, *, if_missing: Any) -> Any:
@@ -95,7 +95,7 @@ def _of_any_size(store: Any, file: Any) -> Any:
     return store.read(file.path)
 
 
-RIGHT_READ = commit_outcome.read_commit
+RIGHT_READ = commit_draft.read_commit
 
 
 def _empty_where_unreadable(store: Any, version: int) -> Commit:
@@ -135,7 +135,7 @@ def _plan_of_the_first_version(work: Any, snapshot: Any) -> Any:
 
 
 RIGHT_NEEDED = vacuum_command._needed
-RIGHT_PARSE_PATH = listing.parse_log_path
+RIGHT_PARSE_PATH = log_segment.parse_log_path
 
 
 def _of_temporary_files(name: str) -> Any:
@@ -193,14 +193,14 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="fault F16",
         name="a commit is not recognized by its txnId",
-        patches=[(commit_outcome, "_outcome_in_log", _own_commit_is_anothers)],
+        patches=[(commit_draft, "_outcome_in_log", _own_commit_is_anothers)],
         focus=UNKNOWN,
         seeds=50,
     ),
     PlantedBug(
         number="fault F21",
         name="a commit that the storage may make later counts as refused",
-        patches=[(commit_outcome, "unknown_outcome_error", _as_storage_error)],
+        patches=[(commit_draft, "unknown_outcome_error", _as_storage_error)],
         focus=dataclasses.replace(UNKNOWN, weather=Weather(switches=0.2, faults=0.3)),
         seeds=100,
         complaint="has the result refused",
@@ -208,7 +208,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="fault F22",
         name="temporary files of other programs count as commits",
-        patches=[(listing, "parse_log_path", _of_temporary_files)],
+        patches=[(log_segment, "parse_log_path", _of_temporary_files)],
         focus=dataclasses.replace(UNKNOWN, others=(LeaveJunk(0, 0),), weather=Weather(switches=0.5)),
         seeds=20,
     ),
@@ -229,14 +229,14 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="fault F25",
         name="a listing with a gap is read as if nothing were missing",
-        patches=[(segment, "_check_complete", _nothing), (segment.LogSegment, "__post_init__", _nothing)],
+        patches=[(log_segment, "_check_complete", _nothing), (log_segment.LogSegment, "__post_init__", _nothing)],
         focus=LISTS,
         seeds=60,
     ),
     PlantedBug(
         number="fault F26",
         name="names without leading zeros count as commits",
-        patches=[(listing, "parse_log_path", _of_short_names)],
+        patches=[(log_segment, "parse_log_path", _of_short_names)],
         focus=dataclasses.replace(UNKNOWN, others=(LeaveJunk(0, 1),), weather=Weather(switches=0.5)),
         seeds=20,
     ),
@@ -266,7 +266,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="fault F29",
         name="a winner that cannot be read is no conflict",
-        patches=[(commit_outcome, "read_commit", _empty_where_unreadable)],
+        patches=[(commit_draft, "read_commit", _empty_where_unreadable)],
         focus=TORN,
         seeds=100,
     ),

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from anabranch.errors.environment import StorageError
 from anabranch.storage.file_tree import Deletion, Enters, delete_one_by_one, pages_of
-from anabranch.storage.log_store import PutOutcome, StoredFile
+from anabranch.storage.log_store import PutOutcome, StoredFile, split_path
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.storage.store_rules import split_path
 from simulation.events import Event, Kind
 
 T = TypeVar("T")

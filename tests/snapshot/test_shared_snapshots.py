@@ -13,8 +13,7 @@ from anabranch.protocol.actions import SetTransaction
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot import snapshot_cache
 from anabranch.snapshot.replay import Replay
-from anabranch.snapshot.shared_snapshots import SharedSnapshots, shared_snapshots_of
-from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.snapshot.snapshot_cache import SharedSnapshots, SnapshotCache, shared_snapshots_of
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.object.object_options import ObjectStoreOptions
 from anabranch.storage.object.object_store import ObjectStore

@@ -18,7 +18,7 @@ from anabranch.errors.log import (
     VersionNotFoundError,
 )
 from anabranch.errors.protocol import UnsupportedFeatureError
-from anabranch.log.listing import CommitFile
+from anabranch.log.log_segment import CommitFile
 from anabranch.protocol.actions import (
     AddFile,
     DeletionVectorDescriptor,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
+from anabranch.deletion_vectors.vector_locations import inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vectors
-from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.errors.log import DeletionVectorRowIndexError, DeletionVectorSizeError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile

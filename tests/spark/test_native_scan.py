@@ -26,9 +26,9 @@ from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.gateway.python_errors import original_error
-from anabranch.spark.native import file_lists
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.native.plan_reading import versions_read
+from anabranch.spark.rows import file_listing
 from spark.native_tables import Files, mapped, rows_of
 
 pytestmark = pytest.mark.spark
@@ -592,7 +592,7 @@ def test_paths_are_sent_in_parts(
     spark: SparkSession, engine: NativeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a part ends in the middle of a character."""
-    monkeypatch.setattr(file_lists, "SENT_BYTES_MAX", 7)
+    monkeypatch.setattr(file_listing, "SENT_BYTES_MAX", 7)
     files = people(spark, engine, tmp_path / "Flüsse, 河")
     frame = files.scan()
     assert {Path(unquote(name)).name for name in frame.inputFiles()} == {Path(add.path).name for add in files.adds}

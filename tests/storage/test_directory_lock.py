@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from anabranch.storage.local.directory_lock import DirectoryLock
+from anabranch.storage.local.durable_files import DirectoryLock
 
 
 def descriptors() -> int:

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from anabranch.errors.environment import StorageOptionError
+from anabranch.storage.log_store import redact
 from anabranch.storage.object.azure_options import azure_options
 from anabranch.storage.object.gcs_options import gcs_options
 from anabranch.storage.object.object_options import ObjectStoreOptions
 from anabranch.storage.object.s3_options import s3_options
-from anabranch.storage.store_rules import redact
 
 KEYS = {"fs.s3a.access.key": "AK", "fs.s3a.secret.key": "SK"}
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "EAK", "AWS_SECRET_ACCESS_KEY": "ESK", "AWS_SESSION_TOKEN": "ETOKEN"}

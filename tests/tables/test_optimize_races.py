@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.row_deletion import delete_rows, write_new_rows
-from anabranch.commands.dml.row_selection import select_rows, selected_rows
-from anabranch.commands.dml.target_table import TargetRows, resolve_row_condition
+from anabranch.commands.dml.target_table import TargetRows, resolve_row_condition, select_rows, selected_rows
 from anabranch.commands.optimize import rewrite_bins
 from anabranch.commands.optimize.bin_packing import PlannedBin
 from anabranch.commands.optimize.optimize_command import optimize, optimize_job

@@ -12,8 +12,8 @@ import pytest
 from pyroaring import BitMap64
 
 from anabranch.errors.commits import ConcurrentAppendException
-from anabranch.log import recent_commits
-from anabranch.log.recent_commits import RecentCommits
+from anabranch.log import commit_files
+from anabranch.log.commit_files import RecentCommits
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
@@ -210,8 +210,8 @@ def test_commits_that_are_kept_by_name_alone_are_detected(monkeypatch: pytest.Mo
 
 
 def test_few_and_small_commits_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_commits, "COMMITS_MAX", 3)
-    monkeypatch.setattr(recent_commits, "COMMIT_BYTES_MAX", 2_000)
+    monkeypatch.setattr(commit_files, "COMMITS_MAX", 3)
+    monkeypatch.setattr(commit_files, "COMMIT_BYTES_MAX", 2_000)
     first = created()
     store = CountingStore(first.store)
     (table,) = sessions(store, 1)

@@ -14,7 +14,7 @@ from anabranch.clock import SystemClock
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.log.commit_files import read_commits
 from anabranch.protocol.actions import AddFile
-from anabranch.storage.local.directory_lock import DirectoryLock
+from anabranch.storage.local.durable_files import DirectoryLock
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory_store import MemoryStore

@@ -44,14 +44,14 @@ from anabranch.errors.other_formats import (
     UniFormNeedsCompatError,
 )
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
-from anabranch.protocol.iceberg_compat import (
+from anabranch.protocol.properties import (
+    TableProperties,
     compat_property,
     file_tags,
     with_requirements,
     without_orphaned_format,
     writes_iceberg,
 )
-from anabranch.protocol.properties import TableProperties
 from anabranch.schema.iceberg_rules import IcebergTable, broken_rules, check_formats, check_iceberg_files
 
 V1, V2 = (compat_property(version) for version in (1, 2))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import VersionNotFoundError
-from anabranch.log.listing import list_log
 from anabranch.log.log_compaction import LogCompaction, write_log_compaction
+from anabranch.log.log_segment import list_log
 from anabranch.progress.progress_events import begin_phase, reporting
 from anabranch.protocol.features import check_writable
 from anabranch.snapshot.checkpointing import write_checkpoint

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from anabranch.cli.output import facts_table
 from anabranch.commands.describe.describe_table import detail_of
 from anabranch.data_skipping.statistics_columns import read_num_records
-from anabranch.log.listing import list_log
+from anabranch.log.log_segment import list_log
 from anabranch.protocol.features import FEATURES, active, supported_features
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot

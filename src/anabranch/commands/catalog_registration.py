@@ -7,7 +7,7 @@ import logging
 from anabranch.booleans import parse_boolean
 from anabranch.commands.table_access import TableRef
 from anabranch.log.commit_files import read_commit_info
-from anabranch.log.listing import list_log
+from anabranch.log.log_segment import list_log
 from anabranch.protocol.actions import Metadata
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.serialization import parse_schema

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.session import SparkSession as ClassicSession
 
 from anabranch.connect_messages.client_errors import raise_our_errors, raise_sparks_errors
-from anabranch.spark.gateway.callback_threads import patch_is_remote, restore_is_remote
+from anabranch.spark.gateway.callback_endpoint import patch_is_remote, restore_is_remote
 from anabranch.spark.gateway.python_errors import raised_as
 
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"

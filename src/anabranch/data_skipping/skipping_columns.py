@@ -18,20 +18,18 @@ from anabranch.arrow_pool import release_unused
 from anabranch.data_skipping.column_bounds import ColumnBounds, unbounded
 from anabranch.data_skipping.generated_bounds import GeneratedPartition, with_partition_bounds
 from anabranch.data_skipping.partition_columns import partition_bounds
-from anabranch.data_skipping.statistics_bounds import (
-    bounds_from_statistics,
-    coalesced,
-    joined,
-    json_type,
-    typed,
-    whole_numbers,
-)
 from anabranch.data_skipping.statistics_columns import (
     BATCH_ROWS_MAX,
     LeafStatistics,
+    bounds_from_statistics,
+    coalesced,
     extract,
+    joined,
+    json_type,
     read_num_records,
     statistics_batches,
+    typed,
+    whole_numbers,
 )
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.protocol.time_zones import TimeZone

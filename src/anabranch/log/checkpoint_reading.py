@@ -16,7 +16,7 @@ from anabranch.errors.protocol import MalformedActionError, UnsafePathError
 from anabranch.log.checkpoint_part import CheckpointPart, DamagedPartError
 from anabranch.log.commit_files import READERS
 from anabranch.log.file_columns import COLUMNS_WITHOUT_STATS, TOMBSTONE_SCHEMA, table_of_adds, table_of_removes
-from anabranch.log.listing import CheckpointFiles
+from anabranch.log.log_segment import CheckpointFiles
 from anabranch.protocol.actions import (
     Action,
     AddFile,

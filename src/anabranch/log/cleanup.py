@@ -14,7 +14,7 @@ from anabranch.errors.log import CorruptCheckpointError, TimestampEarlierThanFir
 from anabranch.errors.protocol import MalformedActionError, UnsafePathError
 from anabranch.log.checkpoint_reading import read_checkpoint
 from anabranch.log.commit_files import READERS
-from anabranch.log.listing import CheckpointFiles, LogFile, LogListing, after_last_gap, list_log_files, sort_by_kind
+from anabranch.log.log_segment import CheckpointFiles, LogFile, LogListing, after_last_gap, list_log_files, sort_by_kind
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import Sidecar
 from anabranch.protocol.actions_json import parse_actions

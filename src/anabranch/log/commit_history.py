@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from anabranch.errors.environment import FileMissingError
 from anabranch.errors.log import MissingInCommitTimestampError
 from anabranch.log.commit_files import READERS, read_commit_info
-from anabranch.log.listing import CommitFile, list_log
+from anabranch.log.log_segment import CommitFile, list_log
 from anabranch.log.time_travel import monotonic_times
 from anabranch.protocol.actions import CommitInfo
 from anabranch.protocol.properties import TableProperties

@@ -13,7 +13,7 @@ from anabranch.errors.log import (
     TimestampEarlierThanFirstCommitError,
 )
 from anabranch.log.commit_files import read_commit_info
-from anabranch.log.listing import CommitFile, list_log
+from anabranch.log.log_segment import CommitFile, list_log
 from anabranch.protocol.properties import TableProperties
 from anabranch.storage.log_store import LogStore
 

@@ -18,8 +18,7 @@ from anabranch.errors.schema import (
     MissingPartitionColumnsError,
 )
 from anabranch.errors.tables import EmptyTableSchemaError
-from anabranch.schema.casts import Casting
-from anabranch.schema.conversions import Conversion, Keep, conversion, fits_by_name, named_by_position
+from anabranch.schema.casts import Casting, Conversion, Keep, conversion, fits_by_name, named_by_position
 from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_storable, length_limits
 from anabranch.schema.merging import (
     CURRENT_DEFAULT,

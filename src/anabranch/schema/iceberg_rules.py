@@ -48,8 +48,7 @@ from anabranch.errors.other_formats import (
 from anabranch.errors.protocol import InvalidStatisticsError
 from anabranch.protocol.actions import AddFile, Metadata, Protocol
 from anabranch.protocol.features import supported
-from anabranch.protocol.iceberg_compat import ICEBERG, compat_versions, universal_formats
-from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.properties import ICEBERG, TableProperties, compat_versions, universal_formats
 from anabranch.protocol.statistics import FileStatistics
 from anabranch.schema.column_mapping import field_id
 from anabranch.schema.paths import quoted, walk

@@ -29,12 +29,12 @@ from anabranch.errors.log import TableNotFoundError
 from anabranch.log.checkpoint_writing import CheckpointContent, write_classic_checkpoint, write_v2_checkpoint
 from anabranch.log.checksum import Discrepancy, VersionChecksum, discrepancies, read_checksum
 from anabranch.log.last_checkpoint import LastCheckpoint
-from anabranch.log.listing import LogListing, list_log
+from anabranch.log.log_segment import LogListing, list_log
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.protocol.features import supported
 from anabranch.protocol.log_paths import commit_path
 from anabranch.protocol.partition_values import arrow_type, parse_column
-from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.protocol.statistics import indexed_columns
 from anabranch.schema.column_mapping import to_physical
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore

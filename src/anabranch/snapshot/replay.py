@@ -13,8 +13,7 @@ from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError
 from anabranch.log.checkpoint_reading import Checkpoint, read_checkpoint
 from anabranch.log.commit_files import read_actions
-from anabranch.log.listing import CommitFile, CompactedFile, list_log
-from anabranch.log.segment import LogSegment, find_segment
+from anabranch.log.log_segment import CommitFile, CompactedFile, LogSegment, find_segment, list_log
 from anabranch.protocol.actions import (
     Action,
     AddFile,

@@ -12,7 +12,7 @@ from anabranch.cached_property import cached_property
 from anabranch.data_skipping.generated_bounds import generated_partitions
 from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.errors.schema import MalformedSchemaError
-from anabranch.log.segment import LogSegment
+from anabranch.log.log_segment import LogSegment
 from anabranch.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical

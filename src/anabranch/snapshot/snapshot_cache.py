@@ -1,11 +1,12 @@
-"""The versions of one table, cached, and refreshed by reading only new commits."""
+"""The versions of one table, cached, and refreshed by reading only new commits; sessions of one process share them."""
 
 from __future__ import annotations
 
 import dataclasses
 import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from types import MappingProxyType
 
 from anabranch.clock import Clock
@@ -15,20 +16,66 @@ from anabranch.errors.log import (
     MissingInCommitTimestampError,
     TableNotFoundError,
 )
-from anabranch.log.commit_files import read_commit_info
+from anabranch.log.commit_files import RecentCommits, read_commit_info
 from anabranch.log.commit_history import HistoryEntry, read_history
-from anabranch.log.listing import CommitFile, list_log
-from anabranch.log.recent_commits import RecentCommits
-from anabranch.log.segment import LogSegment, find_segment
+from anabranch.log.log_segment import CommitFile, LogSegment, find_segment, list_log
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import CommitInfo, Metadata, Protocol, SetTransaction
 from anabranch.protocol.features import check_readable
 from anabranch.protocol.log_paths import commit_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.replay import TableState, load_newest, state_after
-from anabranch.snapshot.shared_snapshots import SharedSnapshots
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.storage.log_store import LogStore, StoredFile, is_on_local_disk
+from anabranch.storage.log_store import IdentifiedStore, LogStore, StoredFile, is_on_local_disk
+
+
+class SharedSnapshots:
+    """The snapshots of one table by their version's file, as long as a session holds them. It is thread-safe.
+
+    A session gets a snapshot only for a file that it has listed itself, with the same name, size and time, by which a
+    snapshot, too, knows that the log continues it. So a table that was dropped and created again is read again.
+    """
+
+    def __init__(self) -> None:
+        self.advancing = threading.Lock()
+        """Held while commits are applied: sessions that wait for it take the result, or apply only later commits."""
+        self._lock = threading.Lock()
+        self._snapshots: weakref.WeakValueDictionary[StoredFile, Snapshot] = weakref.WeakValueDictionary()
+        self._loading: weakref.WeakValueDictionary[StoredFile, threading.Lock] = weakref.WeakValueDictionary()
+
+    def get(self, file: StoredFile | None) -> Snapshot | None:
+        """The snapshot whose commit is in this file; None where no session holds it."""
+        with self._lock:
+            return None if file is None else self._snapshots.get(file)
+
+    def put(self, snapshot: Snapshot) -> None:
+        """Let other sessions take this snapshot."""
+        if snapshot.segment.version_file is not None:
+            with self._lock:
+                self._snapshots[snapshot.segment.version_file] = snapshot
+
+    def loading(self, file: StoredFile | None) -> threading.Lock:
+        """The lock that is held while the version of this file is read from the log.
+
+        It is not `advancing`: a checkpoint may be large, and sessions that have a snapshot need not wait for it.
+        """
+        if file is None:
+            return threading.Lock()
+        with self._lock:
+            return self._loading.setdefault(file, threading.Lock())
+
+
+_tables: weakref.WeakValueDictionary[Hashable, SharedSnapshots] = weakref.WeakValueDictionary()
+_tables_lock = threading.Lock()
+
+
+def shared_snapshots_of(store: LogStore) -> SharedSnapshots:
+    """The snapshots of the table in `store`, for all stores that read the same files with the same rights."""
+    if not isinstance(store, IdentifiedStore):
+        return SharedSnapshots()
+    with _tables_lock:
+        return _tables.setdefault(store.identity, SharedSnapshots())
+
 
 OLDER_VERSIONS_CACHED = 4
 """The number of versions that are cached for time travel, besides the newest."""

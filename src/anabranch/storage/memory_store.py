@@ -11,8 +11,9 @@ import pyarrow as pa
 from anabranch.clock import Clock, SystemClock
 from anabranch.errors.environment import FileMissingError, StorageError
 from anabranch.storage.file_tree import Deletion, Enters, delete_one_by_one, pages_of
-from anabranch.storage.log_store import PutOutcome, StoredFile
-from anabranch.storage.store_rules import (
+from anabranch.storage.log_store import (
+    PutOutcome,
+    StoredFile,
     check_directory_path,
     check_file_path,
     check_file_paths,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from anabranch.log.commit_files import Commit
 from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, table_of_adds
-from anabranch.log.listing import list_log
+from anabranch.log.log_segment import list_log
 from anabranch.log.time_travel import monotonic_times
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, CommitInfo, RemoveFile
 from anabranch.snapshot.live_files import LiveFiles

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from anabranch.errors.environment import FileMissingError
 from anabranch.errors.streaming import StreamedLogMissingError
 from anabranch.log.commit_files import Commit, commits_of
-from anabranch.log.listing import CommitFile, list_log
+from anabranch.log.log_segment import CommitFile, list_log
 from anabranch.storage.log_store import LogStore
 
 AHEAD_MAX = 32

@@ -21,7 +21,7 @@ from anabranch.errors.streaming import (
     StreamedTableReplacedError,
 )
 from anabranch.log.commit_files import Commit
-from anabranch.log.listing import list_log
+from anabranch.log.log_segment import list_log
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import Metadata, Protocol
 from anabranch.snapshot.snapshot import Snapshot

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from anabranch.log.checksum import discrepancies, read_checksum
 from anabranch.log.cleanup import cutoff_ms, plan_cleanup
 from anabranch.log.last_checkpoint import read_last_checkpoint
-from anabranch.log.listing import LogListing
+from anabranch.log.log_segment import LogListing
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.snapshot.checkpointing import checksum_of
 from anabranch.snapshot.snapshot import Snapshot

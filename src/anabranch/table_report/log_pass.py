@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from anabranch.commands.vacuum.vacuum_lite import removed_entries
 from anabranch.log.commit_files import Commit, commits_of
-from anabranch.log.listing import CommitFile
+from anabranch.log.log_segment import CommitFile
 from anabranch.log.time_travel import monotonic_times
 from anabranch.progress.progress_events import add_done, begin_phase
 from anabranch.protocol.actions import Action, AddCDCFile, CommitInfo, Metadata, Protocol, RemoveFile

@@ -6,7 +6,7 @@ from anabranch import __version__
 from anabranch.clock import Clock
 from anabranch.commands.definition.clustering import clustering_columns, quoted_clustering_columns
 from anabranch.commands.vacuum.vacuum_lite import read_hint
-from anabranch.log.listing import after_last_gap, list_log
+from anabranch.log.log_segment import after_last_gap, list_log
 from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 from anabranch.errors.other_formats import PyIcebergMissingError
-from anabranch.protocol.iceberg_compat import writes_iceberg
-from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.properties import TableProperties, writes_iceberg
 
 
 def is_installed() -> bool:

@@ -21,7 +21,7 @@ from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError, LogGapError
 from anabranch.errors.protocol import UnsupportedFeatureError
-from anabranch.log.segment import find_segment
+from anabranch.log.log_segment import find_segment
 from anabranch.progress.progress_events import add_done, begin_phase, reporting
 from anabranch.protocol.features import check_readable, check_writable
 from anabranch.snapshot.replay import TableState, load_newest

@@ -17,8 +17,7 @@ from anabranch.log.checksum import decode_checksum, discrepancies
 from anabranch.log.commit_files import read_actions
 from anabranch.log.file_columns import logical_keys
 from anabranch.log.last_checkpoint import read_last_checkpoint
-from anabranch.log.listing import CheckpointFiles, CommitFile, CompactedFile, LogListing, list_log
-from anabranch.log.segment import find_segment
+from anabranch.log.log_segment import CheckpointFiles, CommitFile, CompactedFile, LogListing, find_segment, list_log
 from anabranch.protocol.actions import Action
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, LOG_DIRECTORY, LogFileKind, parse_log_path
 from anabranch.snapshot.checkpointing import checksum_of

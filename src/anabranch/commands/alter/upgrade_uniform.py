@@ -21,17 +21,17 @@ from anabranch.commands.optimize.rewrite_job import RewriteJob, RewriteResult, r
 from anabranch.commands.other_formats.files_for_iceberg import IncompatibleFiles, files_wanted, incompatible_files
 from anabranch.commands.table_access import TableRef, reports_progress
 from anabranch.errors.other_formats import IcebergCompatRewriteError, IcebergCompatVersionError
-from anabranch.protocol.iceberg_compat import (
+from anabranch.protocol.properties import (
     COMPAT_VERSIONS,
     FORMATS,
     ICEBERG,
     MAPPING_MODE,
     VECTORS,
+    TableProperties,
     compat_property,
     compat_versions,
     universal_formats,
 )
-from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.uniform.iceberg_library import check_installed

@@ -31,7 +31,7 @@ from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import encode_path
 from anabranch.protocol.properties import TableProperties
-from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.protocol.statistics import indexed_columns
 from anabranch.schema.names import invalid_names
 from anabranch.schema.serialization import parse_schema
 from anabranch.spark.rows.file_listing import file_root

@@ -20,8 +20,7 @@ from anabranch.errors.commits import MalformedDomainError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.protocol.actions import DomainMetadata, Metadata
 from anabranch.protocol.properties import TableProperties
-from anabranch.protocol.statistics import has_bounds
-from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.protocol.statistics import has_bounds, indexed_columns
 from anabranch.schema.column_changes import spelled
 from anabranch.schema.column_mapping import ColumnMappingMode, logical_path, physical_path
 from anabranch.schema.paths import FieldPath, child, find, fold, quoted

@@ -17,17 +17,15 @@ from anabranch.errors.constraints import ConstraintExistsError
 from anabranch.errors.schema import InvalidColumnMappingError
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.protocol.actions import PARQUET, DomainMetadata, Metadata, Protocol
-from anabranch.protocol.iceberg_compat import (
-    numbers_nested_fields,
-    with_requirements,
-    without_orphaned_format,
-    writes_iceberg,
-)
 from anabranch.protocol.properties import (
     CONSTRAINT_PREFIX,
     TableProperties,
+    numbers_nested_fields,
     stored_properties,
+    with_requirements,
     with_session_defaults,
+    without_orphaned_format,
+    writes_iceberg,
 )
 from anabranch.protocol.protocol_evolution import (
     ProtocolRequest,
@@ -36,7 +34,7 @@ from anabranch.protocol.protocol_evolution import (
     requested_protocol,
     upgrade_protocol,
 )
-from anabranch.protocol.stats_columns import check_stats_columns
+from anabranch.protocol.statistics import check_stats_columns
 from anabranch.schema.column_mapping import (
     ColumnMappingMode,
     assign_ids_and_names,

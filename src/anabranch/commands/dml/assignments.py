@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import AssignmentError, ConflictingAssignmentsError, UnsupportedOperationError
 from anabranch.errors.tables import InvalidIdentifierError
-from anabranch.schema.conversions import Keep
+from anabranch.schema.casts import Keep
 from anabranch.schema.enforcement import ColumnPlan, Fill, fill_of
 from anabranch.schema.paths import FieldPath, child, quoted
 from anabranch.spark.conditions.column_names import RowNames

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 
 from anabranch.commands.data_files import rows_kept_tags
-from anabranch.commands.dml.change_data import with_deletes_recorded
-from anabranch.commands.dml.row_deletion import delete_rows
-from anabranch.commands.dml.row_selection import BegunStatement, begin_statement, record_selection, selected_rows
+from anabranch.commands.dml.row_deletion import delete_rows, with_deletes_recorded
 from anabranch.commands.dml.statement import (
     Outcome,
     Prepared,
@@ -17,7 +15,14 @@ from anabranch.commands.dml.statement import (
     uses_vectors,
     version_to_read,
 )
-from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
+from anabranch.commands.dml.target_table import (
+    BegunStatement,
+    TargetRows,
+    begin_at_version_read,
+    begin_statement,
+    record_selection,
+    selected_rows,
+)
 from anabranch.commands.table_access import TableRef
 from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot import Snapshot

@@ -14,7 +14,7 @@ from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.physical_predicates import PhysicalNames
+from anabranch.spark.conditions.column_names import PhysicalNames
 from anabranch.spark.engine import OwnRead
 from anabranch.spark.native.plan_reading import own_reads
 from anabranch.transactions.read_set import EvaluateRows, RowsOfFile, Scan

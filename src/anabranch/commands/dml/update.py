@@ -12,26 +12,18 @@ from pyspark.sql.types import StructType
 
 from anabranch.commands.data_files import delete_data_files, rows_kept_tags
 from anabranch.commands.dml.assignments import Assignments, Value, assignments, check_of_one_row, with_defaults
-from anabranch.commands.dml.change_data import (
-    both_images,
-    old_names,
-    old_values,
-    records_changes,
-    write_changed_rows,
-)
 from anabranch.commands.dml.row_deletion import (
     NO_CHANGES,
     Replacement,
     RowChanges,
+    both_images,
     delete_rows,
+    old_names,
+    old_values,
+    records_changes,
     replace_rows,
+    write_changed_rows,
     write_new_rows,
-)
-from anabranch.commands.dml.row_selection import (
-    begin_statement,
-    read_candidates,
-    record_selection,
-    satisfying,
 )
 from anabranch.commands.dml.statement import (
     Prepared,
@@ -41,7 +33,14 @@ from anabranch.commands.dml.statement import (
     uses_vectors,
     version_to_read,
 )
-from anabranch.commands.dml.target_table import TargetRows, begin_at_version_read
+from anabranch.commands.dml.target_table import (
+    TargetRows,
+    begin_at_version_read,
+    begin_statement,
+    read_candidates,
+    record_selection,
+    satisfying,
+)
 from anabranch.commands.dml.update_rows import BegunUpdate, find_rows, may_write_at_once
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write_settings import store_assignment

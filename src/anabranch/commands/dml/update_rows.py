@@ -14,17 +14,19 @@ from pyspark.sql import DataFrame
 
 from anabranch.commands.dml import file_sample
 from anabranch.commands.dml.assignments import Assignments
-from anabranch.commands.dml.change_data import records_changes
-from anabranch.commands.dml.row_selection import (
+from anabranch.commands.dml.row_deletion import records_changes
+from anabranch.commands.dml.statement import uses_vectors
+from anabranch.commands.dml.target_table import (
     BegunStatement,
+    ReadFiles,
     RowSelection,
+    TargetRows,
     read_candidates,
     rows_of_frame,
     satisfying,
     whole_files,
+    with_row_counts,
 )
-from anabranch.commands.dml.statement import uses_vectors
-from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
 from anabranch.log.file_columns import num_bytes
 from anabranch.spark.conditions.repeatable_rows import is_deterministic
 from anabranch.spark.native.plan_reading import versions_read

@@ -35,7 +35,7 @@ from anabranch.errors.alterations import (
 )
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.log.commit_files import Commit
-from anabranch.log.listing import LogListing, list_log
+from anabranch.log.log_segment import LogListing, list_log
 from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action
 from anabranch.protocol.features import (

@@ -18,7 +18,7 @@ from anabranch.errors.base import DeltaError
 from anabranch.log.checkpoint_reading import read_checkpoint
 from anabranch.log.cleanup import MINUTE_MS, cutoff_ms, delete_expired, plan_cleanup
 from anabranch.log.commit_files import read_actions
-from anabranch.log.listing import LogListing, list_log
+from anabranch.log.log_segment import LogListing, list_log
 from anabranch.log.time_travel import monotonic_times
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.checkpointing import write_checkpoint

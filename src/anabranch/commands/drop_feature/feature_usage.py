@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow.compute as pc
 
-from anabranch.log.listing import LogListing
+from anabranch.log.log_segment import LogListing
 from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, RemoveFile
 from anabranch.protocol.log_paths import LogFileKind
 from anabranch.protocol.properties import TableProperties

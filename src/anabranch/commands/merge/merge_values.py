@@ -15,8 +15,7 @@ from anabranch.errors.arguments import AssignmentError, IdentityAssignmentError
 from anabranch.errors.dml import MergeColumnNotFoundError
 from anabranch.protocol.actions import Metadata
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.casts import Casting
-from anabranch.schema.conversions import conversion
+from anabranch.schema.casts import Casting, conversion
 from anabranch.schema.enforcement import (
     ColumnPlan,
     Fill,

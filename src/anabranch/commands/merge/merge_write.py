@@ -14,9 +14,17 @@ from pyspark.sql.types import StructType
 from anabranch.change_feed.change_files import write_change_files
 from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from anabranch.commands.data_files import write_data_files
-from anabranch.commands.dml.change_data import files_show_changes, records_changes, write_changed_rows
 from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
-from anabranch.commands.dml.row_deletion import NO_CHANGES, Replacement, RowChanges, delete_rows, replace_rows
+from anabranch.commands.dml.row_deletion import (
+    NO_CHANGES,
+    Replacement,
+    RowChanges,
+    delete_rows,
+    files_show_changes,
+    records_changes,
+    replace_rows,
+    write_changed_rows,
+)
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, POSITION
 from anabranch.commands.merge.merge_rows import MarkedRows, MergeRun, chosen_of
@@ -33,7 +41,7 @@ from anabranch.spark.rows.cached_rows import CachedRows, cache_or_checkpoint, in
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
-from anabranch.spark.write.stored_values import stored_value
+from anabranch.spark.write.row_rules import stored_value
 from anabranch.transactions.reserved_numbers import NumberRange
 
 ROWS_OF_FILE = 250_000

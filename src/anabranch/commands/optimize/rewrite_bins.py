@@ -24,7 +24,7 @@ from anabranch.progress.progress_events import add_done, begin_phase
 from anabranch.protocol.actions import INSERTION_TIME, AddFile, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import RewriteRequest
-from anabranch.spark.gateway.callback_threads import as_part_of_callback
+from anabranch.spark.gateway.callback_endpoint import as_part_of_callback
 from anabranch.spark.rows.row_tracking import with_tracking
 from anabranch.spark.session.session_settings import default_parallelism
 from anabranch.transactions.proposed_commit import Bin

@@ -32,7 +32,7 @@ from anabranch.errors.maintenance import (
     ZOrderWithoutStatisticsError,
 )
 from anabranch.errors.tables import InvalidIdentifierError
-from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.protocol.statistics import indexed_columns
 from anabranch.schema.column_mapping import physical_name
 from anabranch.schema.paths import FieldPath, find, quote, quoted
 from anabranch.snapshot.snapshot import Snapshot

@@ -16,8 +16,7 @@ from anabranch.commands.optimize.footer_columns import read_schemas
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.other_formats import IcebergCompatFilesError
 from anabranch.log.file_columns import LIVE_FILE_SCHEMA, FileMask, adds_of_table
-from anabranch.protocol.iceberg_compat import COMPAT_TAG, compat_versions
-from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.properties import COMPAT_TAG, TableProperties, compat_versions
 from anabranch.schema.column_mapping import ColumnMappingMode, field_id, nested_ids, physical_name
 from anabranch.schema.paths import ELEMENT, KEY, VALUE
 from anabranch.schema.serialization import parse_schema

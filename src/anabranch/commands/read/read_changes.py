@@ -30,7 +30,7 @@ from anabranch.errors.dml import (
 )
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.log.commit_files import Commit, read_commits
-from anabranch.log.listing import list_log
+from anabranch.log.log_segment import list_log
 from anabranch.log.time_travel import TimestampSearch, monotonic_times
 from anabranch.protocol import value_text
 from anabranch.protocol.actions import Metadata

@@ -36,7 +36,7 @@ from anabranch.protocol.features import check_writable
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.file_listing import file_root
-from anabranch.storage.store_rules import TEMPORARY_PREFIX
+from anabranch.storage.log_store import TEMPORARY_PREFIX
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.proposed_commit import Operation

@@ -19,8 +19,7 @@ from anabranch.protocol.log_paths import CHANGE_DATA_DIRECTORY, LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.storage.file_tree import TREE_SCHEMA
-from anabranch.storage.log_store import LogStore
-from anabranch.storage.store_rules import split_path
+from anabranch.storage.log_store import LogStore, split_path
 
 INDEX_PREFIX = "_delta_index"
 ICEBERG_DIRECTORY = "metadata"

@@ -19,7 +19,7 @@ from anabranch.errors.environment import FileMissingError, FileTooLargeError, St
 from anabranch.errors.log import TimestampEarlierThanFirstCommitError
 from anabranch.errors.maintenance import VacuumLiteError
 from anabranch.log.commit_files import read_actions
-from anabranch.log.listing import CommitFile, after_last_gap, list_log
+from anabranch.log.log_segment import CommitFile, after_last_gap, list_log
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import Action, AddCDCFile, RemoveFile
 from anabranch.protocol.data_paths import relative_path

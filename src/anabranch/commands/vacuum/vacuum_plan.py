@@ -17,8 +17,7 @@ from anabranch.errors.environment import StorageError
 from anabranch.errors.maintenance import VacuumIncompleteError
 from anabranch.progress.progress_events import add_done, begin_phase
 from anabranch.storage.file_tree import FAILURES_MAX, Deletion
-from anabranch.storage.log_store import LogStore
-from anabranch.storage.store_rules import split_path
+from anabranch.storage.log_store import LogStore, split_path
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,11 +9,15 @@ from collections.abc import Sequence
 import numpy as np
 from pyspark.sql.types import StructField
 
-from anabranch.commands.dml.change_data import with_deletes_recorded
-from anabranch.commands.dml.row_deletion import RowChanges, delete_rows
-from anabranch.commands.dml.row_selection import record_selection, select_rows, selected_rows
+from anabranch.commands.dml.row_deletion import RowChanges, delete_rows, with_deletes_recorded
 from anabranch.commands.dml.statement import uses_vectors
-from anabranch.commands.dml.target_table import TargetRows, resolve_row_condition
+from anabranch.commands.dml.target_table import (
+    TargetRows,
+    record_selection,
+    resolve_row_condition,
+    select_rows,
+    selected_rows,
+)
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import WriteOptions
 from anabranch.errors.arguments import UnsupportedOperationError

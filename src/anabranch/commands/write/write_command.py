@@ -1,14 +1,15 @@
-"""Writing a DataFrame: `save`, `saveAsTable`, `insertInto`, and a batch of a stream."""
+"""Writing a DataFrame (`save`, `saveAsTable`, `insertInto`, a batch of a stream), and what its commit records."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 from pyspark.sql import DataFrame
 
 from anabranch.commands.catalog_registration import register, register_if_changed
+from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.identity_high_water import generated_numbers, marks_alone, with_moved_marks
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_deletion import RowChanges
@@ -30,7 +31,6 @@ from anabranch.commands.table_access import (
 from anabranch.commands.write.overwrite_changes import with_inserts_recorded
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import replacement_resolved
-from anabranch.commands.write.write_history import stream_metrics, write_metrics, write_operation, write_tags
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_rows import write_rows
 from anabranch.commands.write.write_target import WriteTarget, existing_target, new_target
@@ -50,14 +50,84 @@ from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved
-from anabranch.spark.conditions.user_condition import empty_frame
+from anabranch.spark.conditions.user_condition import empty_frame, text_of
 from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
 from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.statement_retry import FIRST, Attempt
 from anabranch.transactions.transaction import Transaction
+
+_OUTPUT_MODES = {SaveMode.APPEND: "Append", SaveMode.OVERWRITE: "Complete"}
+
+
+def write_operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | None, *, is_managed: bool) -> Operation:
+    """The name and the parameters of the operation in the history of the table.
+
+    `is_managed` says whether the catalog decides where the table is.
+    """
+    parameters: dict[str, object] = {}
+    if api is WriteApi.STREAM:
+        assert options.application is not None
+        query_id, batch_id = options.application
+        parameters = {"outputMode": _OUTPUT_MODES[options.mode], "queryId": query_id, "epochId": str(batch_id)}
+        return Operation(name="STREAMING UPDATE", parameters=parameters, user_metadata=options.user_metadata)
+    name = "WRITE"
+    chooses = options.replace_where is not None or options.replaced is not None
+    if api is WriteApi.SAVE_AS_TABLE and (snapshot is None or options.mode is SaveMode.OVERWRITE) and not chooses:
+        replaces = options.mode is SaveMode.OVERWRITE
+        name = "CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT"
+        parameters["isManaged"] = is_managed
+        parameters["properties"] = dict(options.table_properties)
+    else:
+        parameters["mode"] = options.mode.delta_name
+    parameters["partitionBy"] = list(options.partition_by)
+    if options.replace_where is not None:
+        parameters["predicate"] = text_of(options.replace_where)
+    if options.replaced is not None:
+        parameters.update(options.replaced.log_parameters)
+    for key, value in (
+        ("isDynamicPartitionOverwrite", options.dynamic_partition_overwrite and options.mode is SaveMode.OVERWRITE),
+        ("canOverwriteSchema", options.overwrite_schema),
+        ("canMergeSchema", options.merge_schema),
+    ):
+        if value:
+            parameters[key] = True
+    return Operation(name=name, parameters=parameters, user_metadata=options.user_metadata)
+
+
+def write_metrics(written: WrittenFiles, replaced: RowChanges) -> dict[str, int]:
+    """The metrics of the rows that a write adds and of those that it replaces, by Delta's names."""
+    files = [*written.adds, *(replaced.copied.adds if replaced.copied is not None else ())]
+    removed = replaced.metrics()
+    metrics = {
+        "numFiles": len(files),
+        "numOutputRows": written.num_rows + removed["numCopiedRows"],
+        "numOutputBytes": sum(add.size for add in files),
+    }
+    names = ["numRemovedFiles", "numRemovedBytes"] if replaced.removes else []
+    if replaced.num_rows is not None:
+        removed["numDeletedRows"] = replaced.num_rows
+        names = ["numRemovedFiles", "numRemovedBytes", "numDeletedRows", "numCopiedRows", "numAddedChangeFiles"]
+    names += [name for name in removed if name.startswith("numDeletionVectors") and removed[name]]
+    return metrics | {name: removed[name] for name in names}
+
+
+def stream_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
+    """The metrics of a batch of a stream, by the names that Delta uses for these."""
+    removed = {"numRemovedFiles": metrics.get("numRemovedFiles", 0)}
+    return {"numAddedFiles": metrics["numFiles"], **removed} | {
+        name: metrics[name] for name in ("numOutputRows", "numOutputBytes")
+    }
+
+
+def write_tags(table: TableRef, options: WriteOptions, snapshot: Snapshot | None) -> dict[str, str]:
+    """The tags that say that rows keep their ids, for a write that replaces only the rows of a condition."""
+    chooses = options.replace_where is not None or options.replaced is not None
+    return rows_kept_tags(table, snapshot) if snapshot is not None and chooses and options.data_change else {}
+
 
 _METADATA = re.compile(r"(?<![\w`'.\"])`?_metadata`?\s*\.", re.IGNORECASE)
 GROUP_SETTING = "spark.anabranch.groupCommit"

@@ -22,8 +22,7 @@ from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, automatic_
 from anabranch.errors.alterations import ClusteringMismatchError
 from anabranch.errors.base import DeltaError
 from anabranch.protocol.actions import Action, Metadata
-from anabranch.protocol.iceberg_compat import compat_versions
-from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.properties import TableProperties, compat_versions
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.enforcement import ColumnPlan, Fill, WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
 from anabranch.schema.logical_types import without_void

@@ -20,8 +20,7 @@ from anabranch.errors.dml import NonDeterministicConditionError, SubqueryInCondi
 from anabranch.predicates.expressions import TRUE, Predicate, conjunction
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.paths import fold
-from anabranch.spark.conditions.column_names import RowNames, metadata_columns
-from anabranch.spark.conditions.physical_predicates import PhysicalNames
+from anabranch.spark.conditions.column_names import PhysicalNames, RowNames, metadata_columns
 from anabranch.spark.conditions.repeatable_rows import fix_clock
 from anabranch.spark.conditions.user_condition import empty_frame, passed_filters, text_of
 from anabranch.spark.gateway.jvm_classes import column_of

@@ -8,8 +8,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.spark.gateway.column_functions import jvm_column
-from anabranch.spark.gateway.jvm_classes import column_of
+from anabranch.spark.gateway.jvm_classes import column_of, jvm_column
 
 KEYS_MAX = 2_000_000
 """A filter of so many keys has eight megabytes, which each task that reads the table gets."""

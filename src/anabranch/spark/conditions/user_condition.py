@@ -18,8 +18,7 @@ from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, Truth, Unknown, conjunction
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.merging import visible_schema
-from anabranch.spark.conditions.column_names import BoundAttributes, RowNames, metadata_columns, named
-from anabranch.spark.conditions.physical_predicates import PhysicalNames
+from anabranch.spark.conditions.column_names import BoundAttributes, PhysicalNames, RowNames, metadata_columns, named
 from anabranch.spark.conditions.repeatable_rows import fix_clock
 from anabranch.spark.gateway.jvm_time_zones import session_zone, zones_of
 

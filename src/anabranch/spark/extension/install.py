@@ -15,10 +15,9 @@ from anabranch.spark.extension.compiled import is_loaded
 from anabranch.spark.extension.error_logs import silence_logs_of_callbacks, unlogged
 from anabranch.spark.extension.first_appends import retry_first_appends
 from anabranch.spark.extension.stream_causes import show_causes
-from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
+from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint, is_in_callback, record_no_origins
 from anabranch.spark.gateway.callback_server import PURPOSE as CONNECTIONS
 from anabranch.spark.gateway.callback_server import start_callback_server
-from anabranch.spark.gateway.callback_threads import is_in_callback, record_no_origins
 from anabranch.spark.gateway.jvm_classes import cache_lookups
 from anabranch.spark.gateway.session_identity import is_connect
 

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import JobFailedError
-from anabranch.storage.store_rules import redact
+from anabranch.storage.log_store import redact
 
 _USED_UP = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _TEXT_OF_IO = re.compile("No space left|quota exceeded|Read-only file system|Too many open files", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The JVM classes of Spark that the native engine uses, with their full names in each release.
+"""The JVM classes that the native engine uses: Spark's, with their full names in each release, and functions of ours.
 
 Spark moves its internal classes without notice, so each known name of a class is tried, and an error names a class that
 has none of its names. The version of Spark decides nothing here.
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from pyspark import SparkContext
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
@@ -250,3 +251,37 @@ def split_map(text: str) -> dict[str, str]:
 def column_of(jvm_column: Any) -> Column:
     """PySpark's Column for one of the JVM."""
     return ClassicColumn(jvm_column)
+
+
+def cast(value: Column, to: DataType) -> Column:
+    """The value cast as by `Column.cast`."""
+    return column_of(_functions().cast(jvm_column(value), to.json()))
+
+
+def legacy_cast(value: Column, to: DataType) -> Column:
+    """The value cast by the policy LEGACY, for any ANSI setting: numbers wrap around, invalid text becomes null."""
+    return column_of(_functions().legacyCast(jvm_column(value), to.json()))
+
+
+def checked_cast(value: Column, to: DataType, failure: str) -> Column:
+    """The value cast; where it does not fit, the job fails with the text and the value, as `refused` says."""
+    return column_of(_functions().checkedCast(jvm_column(value), to.json(), failure))
+
+
+def refused(violated: Column, value: Column, failure: str, shown: dict[str, Column]) -> Column:
+    """`value`, unless `violated` is true in a row: then the job fails with the text and `shown`, one or two columns.
+
+    They are strings in a JSON object after the text, by these names.
+    """
+    columns = [*map(jvm_column, shown.values()), None, None][:2]
+    return column_of(_functions().refused(jvm_column(violated), jvm_column(value), failure, "\0".join(shown), *columns))
+
+
+def _functions() -> Any:
+    context: Any = SparkContext._active_spark_context
+    return context._jvm.anabranch.ColumnFunctions
+
+
+def jvm_column(column: Any) -> Any:
+    """The JVM's column for one of PySpark."""
+    return column._jc

@@ -19,13 +19,19 @@ from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.names import SPARK_ROW_INDEX
-from anabranch.spark.conditions.physical_predicates import PhysicalNames
+from anabranch.spark.conditions.column_names import PhysicalNames
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
-from anabranch.spark.native.file_lists import FileListCache
 from anabranch.spark.native.plan_reading import description_of
 from anabranch.spark.native.scan_reader import HIDDEN_TABLE_COLUMNS, ScanReader, without_hidden_rows
-from anabranch.spark.rows.file_listing import FileListing, file_root, filter_options, listing_of, naming_bad_values
+from anabranch.spark.rows.file_listing import (
+    FileListCache,
+    FileListing,
+    file_root,
+    filter_options,
+    listing_of,
+    naming_bad_values,
+)
 from anabranch.spark.rows.hidden_rows import CHUNK_BITS, load_hidden
 from anabranch.spark.write.file_schema import column_with_void
 

@@ -49,7 +49,7 @@ from anabranch.spark.write.rewrite_request import (
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
 from anabranch.spark.write.written_files import ManifestEntry, OpenFile, completed, entries_of_text, manifest_entries
 from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
-from anabranch.storage.store_rules import redact
+from anabranch.storage.log_store import redact
 
 SCRATCH_PREFIX = "anabranch-write-"
 """The prefix of folders in which Spark lists the files of a write, in Python's folder for temporary files."""

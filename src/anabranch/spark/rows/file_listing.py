@@ -1,10 +1,15 @@
-"""The files of a scan as columns, passed to the JVM at once: nothing here is done file by file."""
+"""The files of a scan as columns, passed to the JVM together and only once: nothing here is done file by file."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +19,11 @@ from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 
 from anabranch.data_skipping.partition_columns import partition_texts
 from anabranch.errors.protocol import PartitionValueError
+from anabranch.log.file_columns import vector_ids
 from anabranch.protocol.data_paths import decode_path_column
 from anabranch.protocol.partition_values import parse_column
 from anabranch.schema.paths import contains_type
+from anabranch.spark.gateway.jvm_classes import JvmValues
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,3 +123,129 @@ def filter_options(schema: StructType) -> dict[str, str]:
     whose only zero is the other one. Statistics do no harm: writers must widen them for zeros.
     """
     return dict(_NO_DICTIONARY_FILTER) if contains_type(schema, (FloatType, DoubleType)) else {}
+
+
+LISTS_KEPT_MAX = 8
+SENT_BYTES_MAX = 4 * 1024 * 1024
+
+
+class FileListCache:
+    """The newest lists of files of one session in the JVM, shared by scans of the same files.
+
+    Any thread may use it.
+    """
+
+    def __init__(self, values: JvmValues) -> None:
+        self._values = values
+        self._lock = threading.Lock()
+        self._by_digest: OrderedDict[str, Any] = OrderedDict()
+        self._by_table: dict[tuple[int, str], tuple[weakref.ref[pa.Table], str]] = {}
+
+    def cached(self, files: pa.Table, variant: str) -> Any | None:
+        """The list for this table object, if it was passed to the JVM and is still cached.
+
+        `variant` is a text of everything else that the list depends on.
+        """
+        with self._lock:
+            entry = self._by_table.get((id(files), variant))
+            if entry is None or entry[0]() is not files:
+                return None
+            return self._by_digest.get(entry[1])
+
+    def list_of(
+        self,
+        files: pa.Table,
+        variant: str,
+        listing: FileListing,
+        *,
+        root: str,
+        group_schema: StructType,
+        time_zone: str,
+    ) -> Any:
+        """A `ListedFiles$Files` with these files; that of an earlier scan, if it has the same content."""
+        names, name_ends = _texts(listing.names)
+        vector_names, vector_ends = _texts(_vector_ids(files))
+        numbers = np.column_stack((listing.sizes, listing.times_ms)).astype("<i8").tobytes()
+        lengths, texts = _flat(listing.groups, listing.group_count)
+        group_of = listing.group_of.astype("<i4").tobytes()
+        numbers_and_groups = [[part] for part in (name_ends, numbers, group_of, lengths, texts)]
+        digest = _digest([variant.encode()], names, *numbers_and_groups, vector_names, [vector_ends])
+        with self._lock:
+            file_list = self._by_digest.get(digest)
+        if file_list is None:
+            file_list = self._values.anabranch.FileScans.files(
+                digest,
+                root,
+                self._sent(names),
+                name_ends,
+                self._sent([memoryview(numbers)]),
+                group_of,
+                listing.group_count,
+                lengths,
+                texts,
+                self._values.type(group_schema),
+                time_zone,
+                listing.has_vector.astype(np.uint8).tobytes(),
+            )
+        self._keep(files, variant, digest, file_list)
+        return file_list
+
+    def _sent(self, parts: Sequence[memoryview]) -> Any:
+        """The bytes as an argument. Many are sent in parts, since a call has its arguments in memory several times."""
+        size_bytes = sum(map(len, parts))
+        if size_bytes <= SENT_BYTES_MAX:
+            return b"".join(parts)
+        scans = self._values.anabranch.FileScans
+        buffer = scans.buffer(size_bytes)
+        for part in parts:
+            for start in range(0, len(part), SENT_BYTES_MAX):
+                scans.append(buffer, bytes(part[start : start + SENT_BYTES_MAX]))
+        return buffer
+
+    def _keep(self, files: pa.Table, variant: str, digest: str, file_list: Any) -> None:
+        with self._lock:
+            self._by_digest[digest] = file_list
+            self._by_digest.move_to_end(digest)
+            while len(self._by_digest) > LISTS_KEPT_MAX:
+                self._by_digest.popitem(last=False)
+            for key in [key for key, (table, _) in self._by_table.items() if table() is None]:
+                del self._by_table[key]
+            self._by_table[id(files), variant] = (weakref.ref(files), digest)
+
+
+def _vector_ids(files: pa.Table) -> Sequence[pa.Array]:
+    ids = pc.fill_null(vector_ids(files["deletion_vector"]), "")
+    return ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]
+
+
+def _texts(arrays: Sequence[pa.Array]) -> tuple[list[memoryview], bytes]:
+    """The UTF-8 of all texts, end to end, and where each ends, as little-endian ints.
+
+    The texts of an array are one part: paths of many files are not joined, as they are most of what a scan needs.
+    """
+    parts, ends, size_bytes = [], [np.empty(0, "<i4")], 0
+    for texts in arrays:
+        _, offsets, data = texts.cast(pa.string()).buffers()
+        bounds = np.frombuffer(offsets, dtype="<i4", count=texts.offset + len(texts) + 1)[texts.offset :]
+        parts.append(memoryview(data or b"")[int(bounds[0]) : int(bounds[-1])])
+        ends.append((bounds[1:] - bounds[0] + size_bytes).astype("<i4"))
+        size_bytes += len(parts[-1])
+    return parts, np.concatenate(ends).tobytes()
+
+
+def _flat(groups: tuple[pa.Array, ...], group_count: int) -> tuple[bytes, bytes]:
+    """The lengths and the UTF-8 of all values, row by row."""
+    columns = [[None if text is None else text.encode() for text in column.to_pylist()] for column in groups]
+    cells = [column[row] for row in range(group_count) for column in columns]
+    lengths = np.array([-1 if cell is None else len(cell) for cell in cells], dtype="<i4")
+    return lengths.tobytes(), b"".join(cell for cell in cells if cell)
+
+
+def _digest(*groups: Sequence[bytes | memoryview]) -> str:
+    """A digest of the bytes and of how long each group is; it does not depend on how a group is divided."""
+    state = hashlib.blake2b(digest_size=20)
+    for group in groups:
+        state.update(sum(map(len, group)).to_bytes(8, "little"))
+        for part in group:
+            state.update(part)
+    return state.hexdigest()

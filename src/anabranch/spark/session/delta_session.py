@@ -19,9 +19,8 @@ from pyspark.sql import SparkSession
 from anabranch.clock import Clock, SystemClock
 from anabranch.progress.progress_events import current
 from anabranch.protocol.time_zones import TimeZone
-from anabranch.snapshot.shared_snapshots import shared_snapshots_of
-from anabranch.snapshot.snapshot_cache import SnapshotCache
-from anabranch.spark.gateway.callback_threads import is_in_callback
+from anabranch.snapshot.snapshot_cache import SnapshotCache, shared_snapshots_of
+from anabranch.spark.gateway.callback_endpoint import is_in_callback
 from anabranch.spark.gateway.jvm_classes import split_map
 from anabranch.spark.gateway.jvm_time_zones import session_zone
 from anabranch.spark.gateway.session_identity import identity

@@ -10,16 +10,31 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from anabranch.errors.constraints import CastOverflowError, MalformedValueError
-from anabranch.schema.casts import Casting, can_up_cast
+from anabranch.schema.casts import (
+    Cast,
+    Casting,
+    Conversion,
+    FieldSource,
+    Keep,
+    RebuildArray,
+    RebuildMap,
+    RebuildStruct,
+    can_up_cast,
+)
 from anabranch.schema.computed_columns import identity_of
-from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
 from anabranch.schema.paths import ELEMENT, FieldPath, quote, quoted
-from anabranch.spark.gateway.column_functions import cast, checked_cast, legacy_cast
+from anabranch.spark.gateway.jvm_classes import cast, checked_cast, legacy_cast
 from anabranch.spark.write.identity_values import identity_value, with_row_numbers
 from anabranch.spark.write.row_checks import failure_text
-from anabranch.spark.write.row_rules import default_value, with_generated_columns, with_row_checks
-from anabranch.spark.write.stored_values import named_as, row_as_json, stored_value
+from anabranch.spark.write.row_rules import (
+    default_value,
+    named_as,
+    row_as_json,
+    stored_value,
+    with_generated_columns,
+    with_row_checks,
+)
 
 _NESTED = (StructType, ArrayType, MapType)
 

@@ -9,8 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, NullType, StringType, StructField, StructType
 
 from anabranch.protocol.data_paths import NULL_DIRECTORY
-from anabranch.protocol.iceberg_compat import stores_partition_columns
-from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.properties import TableProperties, stores_partition_columns
 from anabranch.schema.column_mapping import PARQUET_ID, ColumnMappingMode, to_physical, with_field_ids
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote

@@ -29,7 +29,7 @@ from anabranch.errors.constraints import (
 )
 from anabranch.errors.dml import SubqueryRowsError
 from anabranch.errors.maintenance import RowOrderError
-from anabranch.spark.gateway.column_functions import refused
+from anabranch.spark.gateway.jvm_classes import refused
 from anabranch.spark.gateway.python_errors import original_error
 
 _CHECKS: dict[str, type[DeltaError]] = {

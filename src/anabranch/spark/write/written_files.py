@@ -19,9 +19,9 @@ from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import WrittenFileError
 from anabranch.protocol.actions import AddFile, insertion_tag
 from anabranch.protocol.data_paths import encode_path, parse_partition_path
-from anabranch.protocol.iceberg_compat import file_tags
 from anabranch.protocol.partition_values import parse_partition_value, serialize_partition_value
-from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.protocol.properties import file_tags
+from anabranch.protocol.statistics import indexed_columns
 from anabranch.schema.column_mapping import physical_name
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.write.file_schema import stored_fields

@@ -24,10 +24,10 @@ from anabranch.errors.environment import (
 )
 from anabranch.storage.file_tree import Deletion, Enters, Entry, delete_one_by_one, pages_of
 from anabranch.storage.hadoop.hadoop_listing import HadoopFile, list_directories
-from anabranch.storage.log_store import PutOutcome, StoredFile
-from anabranch.storage.ranged_file import open_ranges
-from anabranch.storage.store_rules import (
+from anabranch.storage.log_store import (
     TEMPORARY_PREFIX,
+    PutOutcome,
+    StoredFile,
     check_directory_path,
     check_file_path,
     check_file_paths,
@@ -38,6 +38,7 @@ from anabranch.storage.store_rules import (
     sort_key,
     split_path,
 )
+from anabranch.storage.ranged_file import open_ranges
 
 ATOMIC_RENAME_SCHEMES = frozenset({"hdfs"})
 """File systems whose rename checks the target and moves the file in one step, on the server."""

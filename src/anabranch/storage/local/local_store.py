@@ -22,9 +22,10 @@ from anabranch.errors.environment import (
 )
 from anabranch.storage.file_tree import FAILURES_MAX, Deletion, Enters, pages_of
 from anabranch.storage.local import durable_files, local_tree
-from anabranch.storage.log_store import PutOutcome, StoredFile
-from anabranch.storage.store_rules import (
+from anabranch.storage.log_store import (
     TEMPORARY_PREFIX,
+    PutOutcome,
+    StoredFile,
     check_directory_path,
     check_file_path,
     check_file_paths,

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from errno import EEXIST, ENOTEMPTY
 
 from anabranch.storage.file_tree import LISTERS, Enters, Entry
-from anabranch.storage.store_rules import is_temporary, join_path, split_path
+from anabranch.storage.log_store import is_temporary, join_path, split_path
 
 _DIRECTORIES_AT_ONCE = 256
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

@@ -7,7 +7,7 @@ import secrets
 import threading
 from collections.abc import Callable
 
-from anabranch.storage.store_rules import TEMPORARY_PREFIX, join_path
+from anabranch.storage.log_store import TEMPORARY_PREFIX, join_path
 
 _ATTEMPTS_MAX = 3
 

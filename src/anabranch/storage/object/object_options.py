@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import obstore.store
 
-from anabranch.storage.store_rules import redact
+from anabranch.storage.log_store import redact
 
 TIMEOUT = "180s"
 """The timeout of one request with its body: a large commit over a slow network takes long."""

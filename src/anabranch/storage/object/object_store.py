@@ -23,12 +23,9 @@ from anabranch.errors.environment import (
     StorageError,
 )
 from anabranch.storage.file_tree import Deletion, Enters, Entry, delete_one_by_one, pages_of
-from anabranch.storage.log_store import PutOutcome, StoredFile
-from anabranch.storage.object import object_tree
-from anabranch.storage.object.conditional_put_probe import ConditionalPutProbe, Creation, ProbeResult
-from anabranch.storage.object.object_options import ObjectStoreOptions
-from anabranch.storage.ranged_file import open_ranges
-from anabranch.storage.store_rules import (
+from anabranch.storage.log_store import (
+    PutOutcome,
+    StoredFile,
     check_directory_path,
     check_file_path,
     check_size,
@@ -37,6 +34,10 @@ from anabranch.storage.store_rules import (
     sort_key,
     split_path,
 )
+from anabranch.storage.object import object_tree
+from anabranch.storage.object.conditional_put_probe import ConditionalPutProbe, Creation, ProbeResult
+from anabranch.storage.object.object_options import ObjectStoreOptions
+from anabranch.storage.ranged_file import open_ranges
 
 _LOG = logging.getLogger("anabranch.storage")
 _Result = TypeVar("_Result")

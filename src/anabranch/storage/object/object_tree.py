@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from anabranch.storage.file_tree import LISTERS, Enters, Entry
-from anabranch.storage.store_rules import is_temporary, split_path
+from anabranch.storage.log_store import is_temporary, split_path
 
 PAGE_SIZE = 1000
 AFTER_ALL_NAMES = "\U0010ffff"

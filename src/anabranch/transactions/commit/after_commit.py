@@ -20,7 +20,7 @@ from anabranch.log.checksum import write_checksum
 from anabranch.log.cleanup import clean_up_log
 from anabranch.protocol.actions import AddFile, Metadata, RemoveFile
 from anabranch.protocol.data_paths import decode_path_column, partition_path
-from anabranch.protocol.iceberg_compat import writes_iceberg
+from anabranch.protocol.properties import writes_iceberg
 from anabranch.snapshot.checkpointing import checksum_of, is_checkpoint_due, write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.external_files import allowed_prefixes_of

@@ -13,9 +13,14 @@ from anabranch.errors.commits import (
 )
 from anabranch.progress.progress_events import note
 from anabranch.transactions.commit.commit_context import CommitContext
-from anabranch.transactions.commit.commit_draft import CommitDraft, draft_commit
+from anabranch.transactions.commit.commit_draft import (
+    CommitDraft,
+    CommitOutcome,
+    draft_commit,
+    put_until_resolved,
+    unknown_outcome_error,
+)
 from anabranch.transactions.commit.commit_message import commit_message
-from anabranch.transactions.commit.commit_outcome import CommitOutcome, put_until_resolved, unknown_outcome_error
 from anabranch.transactions.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
 from anabranch.transactions.commit.number_reservation import reservation
 from anabranch.transactions.commit.vacuumed_files import check_files_exist

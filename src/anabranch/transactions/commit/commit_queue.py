@@ -19,9 +19,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from anabranch.log.recent_commits import RecentCommits
+from anabranch.log.commit_files import RecentCommits
 from anabranch.protocol.log_paths import LOG_DIRECTORY
-from anabranch.storage.local.directory_lock import DirectoryLock
+from anabranch.storage.local.durable_files import DirectoryLock
 from anabranch.storage.log_store import IdentifiedStore, LogStore, is_on_local_disk
 
 TURN_SECONDS_MAX = 2.0

@@ -28,13 +28,12 @@ from anabranch.errors.protocol import InvalidPropertyError
 from anabranch.log.checkpoint_reading import read_checkpoint
 from anabranch.log.commit_files import read_commit_info
 from anabranch.log.file_columns import vector_ids
-from anabranch.log.listing import CheckpointFiles, CommitFile, LogListing, list_log
+from anabranch.log.log_segment import CheckpointFiles, CommitFile, LogListing, list_log
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.log_paths import LOG_DIRECTORY, commit_path
 from anabranch.storage.log_store import LogStore, StoredFile
 from anabranch.transactions.commit.commit_context import CommitContext
-from anabranch.transactions.commit.commit_draft import CommitDraft
-from anabranch.transactions.commit.commit_outcome import unknown_outcome_error
+from anabranch.transactions.commit.commit_draft import CommitDraft, unknown_outcome_error
 from anabranch.transactions.conflicts.latest_state import LatestState
 
 LOGGER = logging.getLogger("anabranch.commit")

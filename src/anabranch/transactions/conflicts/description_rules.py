@@ -14,8 +14,7 @@ from pyspark.sql.types import StructField
 from anabranch.errors.base import DeltaError
 from anabranch.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
 from anabranch.protocol.features import supported
-from anabranch.protocol.iceberg_compat import COMPAT_TAG, compat_versions
-from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.properties import COMPAT_TAG, TableProperties, compat_versions
 from anabranch.schema.column_mapping import ColumnMappingMode, logical_path, physical_name
 from anabranch.schema.paths import FieldPath, quoted, walk
 from anabranch.schema.serialization import parse_schema

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from anabranch.cached_property import cached_property
 from anabranch.log.file_columns import adds_of_table, vector_ids
-from anabranch.log.listing import CommitFile
+from anabranch.log.log_segment import CommitFile
 from anabranch.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.live_files import LiveFiles

@@ -14,9 +14,8 @@ import msgspec
 from pyroaring import BitMap64
 
 from anabranch.clock import random_uuid
-from anabranch.deletion_vectors.vector_locations import file_ids
+from anabranch.deletion_vectors.vector_locations import VectorFile, encode_files, file_ids, inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vectors
-from anabranch.deletion_vectors.vector_writing import VectorFile, encode_files, inline_descriptor
 from anabranch.errors.commits import RowsNotLiveError
 from anabranch.errors.environment import StorageError
 from anabranch.errors.protocol import InvalidStatisticsError

@@ -6,7 +6,7 @@ import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
 
-/** Casts and checks of written values, each made by one call from Python: see `column_functions.py`. */
+/** Casts and checks of written values, each made by one call from Python: see `jvm_classes.py`. */
 public final class ColumnFunctions {
   private static final int VALUE_LENGTH_MAX = 500;
 
