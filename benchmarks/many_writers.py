@@ -44,7 +44,7 @@ from anabranch.snapshot.snapshot_cache import SnapshotCache, shared_snapshots_of
 from anabranch.storage.local.durable_files import DirectoryLock
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
-from anabranch.transactions.commit.commit_queue import CommitQueue
+from anabranch.transactions.commit.commit_context import CommitQueue
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.proposed_commit import Bin, Operation
 from anabranch.transactions.read_set import RowsOfFile

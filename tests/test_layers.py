@@ -18,9 +18,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 LAYERS: list[set[str]] = [
     {"pyspark_release", "text_format"},
     {"display_tables", "java_search", "arrow_pool"},
-    {"errors", "clock", "booleans", "patches"},
-    {"cached_property", "progress"},
-    {"protocol", "storage", "compressed_texts"},
+    {"errors", "clock", "patches"},
+    {"booleans", "cached_property", "progress"},
+    {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
     {"log"},
     {"data_skipping"},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.commands.option_names import OF_READS, OF_STREAMS, OF_WRITES, check_names
 from anabranch.errors.arguments import InvalidOptionError
+from anabranch.spark.session.session_settings import OF_READS, OF_STREAMS, OF_WRITES, check_names
 
 OF_OTHERS = """
     path paths basePath compression compressionCodec datetimeRebaseMode int96RebaseMode recursiveFileLookup pathGlobFilter

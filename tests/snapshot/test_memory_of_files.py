@@ -15,10 +15,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType
 
-from anabranch import compressed_texts
 from anabranch.data_skipping import statistics_columns
 from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.log import checkpoint_part, checkpoint_writing
+from anabranch.log import checkpoint_part, checkpoint_writing, file_columns
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.checkpointing import write_checkpoint
@@ -56,8 +55,8 @@ def rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts so small that the files are many of them."""
     monkeypatch.setattr(checkpoint_part, "BATCH_ROWS", ROWS_AT_ONCE)
     monkeypatch.setattr(checkpoint_writing, "ROW_GROUP_ROWS", ROWS_AT_ONCE)
-    monkeypatch.setattr(compressed_texts, "BLOCK_ROWS", ROWS_AT_ONCE // 4)
-    monkeypatch.setattr(compressed_texts, "BATCH_BLOCKS", 4)
+    monkeypatch.setattr(file_columns, "BLOCK_ROWS", ROWS_AT_ONCE // 4)
+    monkeypatch.setattr(file_columns, "BATCH_BLOCKS", 4)
     monkeypatch.setattr(statistics_columns, "BATCH_ROWS_MAX", ROWS_AT_ONCE)
 
 

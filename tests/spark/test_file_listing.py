@@ -8,7 +8,8 @@ import pytest
 from anabranch.errors.protocol import UnsafePathError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
-from anabranch.spark.rows.file_listing import file_root, listing_of
+from anabranch.protocol.data_paths import file_root
+from anabranch.spark.rows.file_listing import listing_of
 
 
 def add(path: str, **partition_values: str | None) -> AddFile:

@@ -19,8 +19,8 @@ from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.storage.object.object_options import ObjectStoreOptions
 from anabranch.storage.object.object_store import ObjectStore
-from anabranch.transactions.commit import commit_queue
-from anabranch.transactions.commit.commit_queue import CommitQueue, shared_queue_of
+from anabranch.transactions.commit import commit_context
+from anabranch.transactions.commit.commit_context import CommitQueue, shared_queue_of
 from anabranch.transactions.conflicts.traced_files import NewRows
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.proposed_commit import Operation
@@ -142,7 +142,7 @@ def test_an_interrupt_leaves_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with queue.turn():
         with monkeypatch.context() as patched:
-            patched.setattr(commit_queue.threading, "Event", Interrupted)
+            patched.setattr(commit_context.threading, "Event", Interrupted)
             with pytest.raises(KeyboardInterrupt), queue.turn():
                 pass
         assert not queue._waiting
@@ -205,7 +205,7 @@ def test_commits_that_are_kept_by_name_alone_are_detected(monkeypatch: pytest.Mo
         def get(self, file: StoredFile) -> Any:
             return next((commit for kept, commit in self._commits.items() if kept.path == file.path), None)
 
-    monkeypatch.setattr(commit_queue, "RecentCommits", ByName)
+    monkeypatch.setattr(commit_context, "RecentCommits", ByName)
     assert paths_after_replacement() == ["a"]
 
 

@@ -23,8 +23,7 @@ from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import LogStore, PutOutcome
 from anabranch.transactions.commit import group_commit
 from anabranch.transactions.commit.after_commit import AfterCommit
-from anabranch.transactions.commit.commit_context import CommittedVersion, RetryLimits
-from anabranch.transactions.commit.commit_queue import CommitQueue
+from anabranch.transactions.commit.commit_context import CommitQueue, CommittedVersion, RetryLimits
 from anabranch.transactions.commit.group_commit import Member
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.proposed_commit import Operation

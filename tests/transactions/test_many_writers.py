@@ -18,7 +18,7 @@ from anabranch.storage.local.durable_files import DirectoryLock
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory_store import MemoryStore
-from anabranch.transactions.commit.commit_queue import CommitQueue
+from anabranch.transactions.commit.commit_context import CommitQueue
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.proposed_commit import Operation
 from transactions.log_linter import lint

@@ -12,13 +12,13 @@ from pyspark.sql.types import StructField, StructType
 from anabranch.booleans import parse_boolean
 from anabranch.callbacks.driver import Driver
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.option_names import check_names
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.arguments import BucketingError, InvalidArgumentError, UnsupportedOperationError
 from anabranch.schema.computed_columns import default_column, generated_column, identity_column
 from anabranch.schema.paths import quoted
 from anabranch.schema.serialization import BINARY_COLLATION
 from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.session_settings import check_names
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier, identifier_of
 from anabranch.sql.literals import as_quoted_names
 

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.callbacks.driver import Driver, joined
 from anabranch.callbacks.table_handler import PARTITION_OPTION, TableFacts, current_columns, facts_of
 from anabranch.commands.multi_statement.query_reads_in_transaction import record_reads, record_whole_table
-from anabranch.commands.option_names import check_names
 from anabranch.commands.read.read_table import equals_partition, scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.whole_table import InexactStatisticsError, count_rows, find_extremes
@@ -33,6 +32,7 @@ from anabranch.spark.gateway.job_failures import is_used_up
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
 from anabranch.spark.session.delta_session import open_table_of_file
+from anabranch.spark.session.session_settings import check_names
 from anabranch.sql.change_feed_functions import ARGUMENTS, changes_of_values
 from anabranch.transactions.delta_log import DeltaLog
 

@@ -11,6 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
+from anabranch.booleans import parse_flag
 from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.table_handler import whole_table_of
@@ -25,7 +26,6 @@ from anabranch.commands.describe.show_table import (
 )
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import PartitionTruncationError, UnsupportedOperationError
-from anabranch.spark.session.session_settings import parse_flag
 from anabranch.sql.literals import as_quoted_names
 from anabranch.sql.own.own_statement import OwnGrammar
 

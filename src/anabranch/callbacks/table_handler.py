@@ -21,7 +21,6 @@ from anabranch.callbacks.change_feeds import (
 )
 from anabranch.callbacks.driver import Driver, joined, time_of_micros
 from anabranch.commands.definition.clustering import clustering_shown
-from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_time_travel
 from anabranch.commands.read.read_changes import reads_changes
 from anabranch.commands.read.read_table import (
@@ -40,6 +39,7 @@ from anabranch.errors.arguments import (
 )
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.errors.tables import NotADeltaTableError, PathNotFoundError
+from anabranch.protocol.features import shown_properties
 from anabranch.schema.merging import visible_schema_json
 from anabranch.schema.paths import same_type
 from anabranch.snapshot.snapshot import Snapshot
@@ -258,7 +258,7 @@ class TableHandler:
             table.path,
             schema_json,
             joined(snapshot.partition_columns),
-            joined(clustering_shown(snapshot)),
+            joined(clustering_shown(snapshot)) if snapshot.domain_metadata else "",
             joined_map(_properties(snapshot, table)),
             version,
             snapshot.version,
@@ -298,7 +298,7 @@ def _time_travel(version: str | None, micros: int | None) -> TimeTravel:
 
 
 def _properties(snapshot: Snapshot, table: TableRef) -> dict[str, str]:
-    properties = properties_of(snapshot)
+    properties = shown_properties(snapshot.protocol, snapshot.metadata.configuration)
     properties["provider"] = "delta"
     if table.entry is None or not table.entry.is_managed:
         properties["external"] = "true"

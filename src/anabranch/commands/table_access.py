@@ -74,7 +74,8 @@ class TableRef:
     @property
     def open_transaction(self) -> OpenTransaction | None:
         """The transaction of several statements of which statements on the table are a part."""
-        return open_transaction(self.transaction) or self.session.transaction
+        resolved_in = None if self.transaction is None else open_transaction(self.transaction)
+        return resolved_in or self.session.transaction
 
     @property
     def label(self) -> str:

@@ -9,13 +9,18 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from anabranch.compressed_texts import CompressedTexts
 from anabranch.errors.environment import FileMissingError
 from anabranch.errors.log import CorruptCheckpointError
 from anabranch.errors.protocol import MalformedActionError, UnsafePathError
 from anabranch.log.checkpoint_part import CheckpointPart, DamagedPartError
 from anabranch.log.commit_files import READERS
-from anabranch.log.file_columns import COLUMNS_WITHOUT_STATS, TOMBSTONE_SCHEMA, table_of_adds, table_of_removes
+from anabranch.log.file_columns import (
+    COLUMNS_WITHOUT_STATS,
+    TOMBSTONE_SCHEMA,
+    CompressedTexts,
+    table_of_adds,
+    table_of_removes,
+)
 from anabranch.log.log_segment import CheckpointFiles
 from anabranch.protocol.actions import (
     Action,

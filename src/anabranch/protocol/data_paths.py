@@ -305,3 +305,8 @@ def parse_partition_path(path: str) -> dict[str, str | None]:
             raise PartitionValueError(value=text, data_type="single value", column=name, reason=f"{path!r} has two")
         values[name] = value
     return values
+
+
+def file_root(table_root: str) -> str:
+    """`table_root` as Hadoop reads it: a local path gets its scheme, since the default file system may be another."""
+    return f"file:{table_root}" if table_root.startswith("/") else table_root

@@ -133,14 +133,13 @@ def broken_rules(
             )
 
 
-def check_iceberg_files(adds: Sequence[AddFile], properties: TableProperties, *, table: str) -> None:
-    """Raises an `IcebergCompatError` for a new file that Iceberg could not read."""
-    for version in compat_versions(properties)[:1]:
-        for add in adds:
-            if add.deletion_vector is not None:
-                raise IcebergCompatFileVectorError(table=table, compat_version=version, path=add.path)
-            if not _has_num_records(add):
-                raise IcebergCompatStatisticsError(table=table, compat_version=version, path=add.path)
+def check_iceberg_files(adds: Sequence[AddFile], version: int, *, table: str) -> None:
+    """Raises an `IcebergCompatError` for a new file that breaks a rule of this version of the compatibility."""
+    for add in adds:
+        if add.deletion_vector is not None:
+            raise IcebergCompatFileVectorError(table=table, compat_version=version, path=add.path)
+        if not _has_num_records(add):
+            raise IcebergCompatStatisticsError(table=table, compat_version=version, path=add.path)
 
 
 def _partition_columns_before(old: Metadata, facts: IcebergTable, table: str) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.cached_property import cached_property
-from anabranch.compressed_texts import CompressedTexts
 from anabranch.log.checksum import FILE_SIZE_BOUNDARIES, FileSizeHistogram, deleted_record_counts, file_size_histogram
 from anabranch.log.file_columns import (
     COLUMNS_WITHOUT_STATS,
     LIVE_FILE_SCHEMA,
+    CompressedTexts,
     adds_of_table,
     logical_keys,
     logical_keys_of,

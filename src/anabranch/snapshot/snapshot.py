@@ -97,7 +97,9 @@ class Snapshot:
             self.files.table,
             physical_schema=self.physical_schema,
             partition_columns=self.physical_partition_columns,
-            generated=generated_partitions(self.schema, self.partition_columns, self.column_mapping_mode),
+            generated=generated_partitions(self.schema, self.partition_columns, self.column_mapping_mode)
+            if self.partition_columns
+            else (),
             load_stats=self.files.stats_batches,
         )
 

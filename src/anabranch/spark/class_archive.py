@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pyspark
 
+from anabranch.booleans import parse_flag
 from anabranch.java_search import JAVA_MIN, java_path, java_version
 from anabranch.spark.extension.kept_jars import cache_folder, jar_path
-from anabranch.spark.session.session_settings import parse_flag
 
 _LOG = logging.getLogger("anabranch.spark")
 

@@ -65,14 +65,8 @@ class ScanRequest:
     options: Sequence[tuple[str, str]] = ()
     """Settings of the file system, such as ("fs.s3a.endpoint", …), for this scan alone."""
     load_rows: Callable[[npt.NDArray[np.integer]], pa.Table] | None = None
-    """Returns the rows of `files` at these positions with their statistics, which are large for many files."""
-
-    def rows(self, positions: npt.NDArray[np.integer]) -> pa.Table:
-        """Rows of `files` with the columns of `LIVE_FILE_SCHEMA`."""
-        if "stats" in self.files.column_names:
-            return self.files.take(pa.array(positions))
-        assert self.load_rows is not None, "files without statistics come with a function that loads them"
-        return self.load_rows(positions)
+    """Returns the rows of `files` at these positions with their statistics, which are large for many files; None where
+    `files` has them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from anabranch.commands.option_names import check_names
+from anabranch.booleans import flag_of
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import ExcludeRegexError, StartGivenTwiceError
-from anabranch.spark.session.session_settings import flag_of
+from anabranch.spark.session.session_settings import check_names
 
 FILES_MAX_DEFAULT = 1000
 """The most files of a batch without another limit."""

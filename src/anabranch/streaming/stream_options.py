@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Mapping
 
 from anabranch.commands.write.write_options import WriteOptions
-from anabranch.commands.write_settings import Settings
 from anabranch.errors.arguments import InvalidOptionError
+from anabranch.spark.session.session_settings import Settings
 
 CHECKPOINTS_SETTING = "spark.sql.streaming.checkpointLocation"
 """A folder for the checkpoints of all queries, in subfolders by their names."""

@@ -29,8 +29,8 @@ FOREVER_MS = 2**62
 class _NoSettings:
     """A session in which nothing is set."""
 
-    def setting(self, key: str) -> str | None:  # noqa: ARG002 - no setting has a value
-        return None
+    def setting(self, key: str, default: str | None = None) -> str | None:  # noqa: ARG002 - no setting has a value
+        return default
 
     def flag(self, key: str, *, default: bool) -> bool:  # noqa: ARG002
         return default

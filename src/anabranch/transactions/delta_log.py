@@ -16,9 +16,8 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore
 from anabranch.transactions.commit.after_commit import LOGGER, AfterCommit, standard_upkeep
-from anabranch.transactions.commit.commit_context import CommitContext, CommittedVersion, RetryLimits
+from anabranch.transactions.commit.commit_context import CommitContext, CommitQueue, CommittedVersion, RetryLimits
 from anabranch.transactions.commit.commit_loop import Committed, NothingToCommit, commit_with_retries
-from anabranch.transactions.commit.commit_queue import CommitQueue
 from anabranch.transactions.commit.group_commit import commit_grouped, may_be_grouped
 from anabranch.transactions.commit.log_continuity import check_is_stored
 from anabranch.transactions.conflicts.conflict_context import CanMatch, can_match

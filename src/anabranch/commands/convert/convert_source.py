@@ -22,12 +22,11 @@ from anabranch.errors.convert import (
     NotAParquetTableError,
     NothingToConvertError,
 )
-from anabranch.protocol.data_paths import NULL_DIRECTORY
+from anabranch.protocol.data_paths import NULL_DIRECTORY, file_root
 from anabranch.protocol.properties import stored_properties, validated
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import fold, quote
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.parquet_tables import ParquetTable, ParquetTables, spark_path

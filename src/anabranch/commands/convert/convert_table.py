@@ -29,12 +29,11 @@ from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.convert import ConvertPropertyError, UnconvertibleNamesError
 from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import AddFile
-from anabranch.protocol.data_paths import encode_path
+from anabranch.protocol.data_paths import encode_path, file_root
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.statistics import indexed_columns
 from anabranch.schema.names import invalid_names
 from anabranch.schema.serialization import parse_schema
-from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.footer_statistics import ForeignFooters
 from anabranch.transactions.proposed_commit import Operation

@@ -26,8 +26,7 @@ from anabranch.commands.dml.statement import run_with_conflict_retries
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef, reports_progress
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
-from anabranch.commands.write.write_rows import write_rows
-from anabranch.commands.write.write_target import WriteTarget
+from anabranch.commands.write.write_target import WriteTarget, write_rows
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
 from anabranch.protocol.actions import Action, RemoveFile, SetTransaction

@@ -24,10 +24,9 @@ from pyspark.sql.types import (
 )
 
 from anabranch.commands.definition.clustering import clustering_columns, quoted_clustering_columns
-from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.log.commit_history import HistoryEntry, read_history
-from anabranch.protocol.features import supported_features
+from anabranch.protocol.features import shown_properties, supported_features
 from anabranch.schema.logical_types import DECLARED_TYPE
 from anabranch.schema.merging import CURRENT_DEFAULT, visible_schema
 from anabranch.schema.paths import quote, quoted
@@ -229,7 +228,8 @@ def _facts(table: TableRef) -> dict[str, Any]:
     facts["provider"] = "delta"
     if snapshot.metadata.description:
         facts["comment"] = snapshot.metadata.description
-    facts["table_properties"] = dict(sorted(properties_of(snapshot).items()))
+    properties = shown_properties(snapshot.protocol, snapshot.metadata.configuration)
+    facts["table_properties"] = dict(sorted(properties.items()))
     if snapshot.partition_columns:
         facts["partition_columns"] = list(snapshot.partition_columns)
     if clusters := clustering_columns(snapshot):

@@ -15,7 +15,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import ShowPartitionsColumnError
 from anabranch.errors.schema import InvalidPartitioningError
 from anabranch.protocol.data_paths import partition_path
-from anabranch.protocol.features import supported_features
+from anabranch.protocol.features import shown_properties
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
 from anabranch.schema.logical_types import length_limits
 from anabranch.schema.merging import (
@@ -30,17 +30,6 @@ from anabranch.snapshot.snapshot import Snapshot
 
 _TEXT = StringType()
 PARTITION_SCHEMA = StructType([StructField("partition", _TEXT, False)])
-
-
-def properties_of(snapshot: Snapshot) -> dict[str, str]:
-    """The properties, and the protocol in the form of properties."""
-    stored = {name: value for name, value in snapshot.metadata.configuration.items() if value is not None}
-    protocol = snapshot.protocol
-    stored["delta.minReaderVersion"] = str(protocol.min_reader_version)
-    stored["delta.minWriterVersion"] = str(protocol.min_writer_version)
-    if protocol.writer_features is not None:
-        stored |= {f"delta.feature.{name}": "supported" for name in supported_features(protocol)}
-    return stored
 
 
 def show_partitions(table: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
@@ -110,7 +99,7 @@ def _clauses(table: TableRef) -> Iterator[str]:
         yield f"LOCATION {_string(table.path)}"
     shown = {
         key: value
-        for key, value in properties_of(snapshot).items()
+        for key, value in shown_properties(snapshot.protocol, snapshot.metadata.configuration).items()
         if key not in _OF_THIS_TABLE and not key.startswith(CONSTRAINT_PREFIX)
     }
     pairs = [f"  {_string(key)} = {_string(value)}" for key, value in sorted(shown.items())]

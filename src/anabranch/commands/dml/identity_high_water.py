@@ -27,12 +27,10 @@ def generated_numbers(
 ) -> dict[str, NumberRange]:
     """The numbers of these new files, from the first that was generated to the last, by identity column.
 
-    `columns` are those for which numbers were generated (`WritePlan.generates_identity`); one that has no new number is
-    left out. `metadata` are those of the version that was read, and `reserved` the numbers that were used instead of
-    those behind its marks.
+    `columns` are those for which numbers were generated (`WritePlan.generates_identity`), at least one; one that has no
+    new number is left out. `metadata` are those of the version that was read, and `reserved` the numbers that were used
+    instead of those behind its marks.
     """
-    if not columns:
-        return {}
     schema = parse_schema(metadata.schema_string, table)
     mode = ColumnMappingMode.parse(TableProperties(metadata.configuration).column_mapping_mode)
     files = tuple(adds)

@@ -12,7 +12,6 @@ from pyroaring import BitMap64
 
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef, one_statement
-from anabranch.commands.write_settings import application_of
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException, ConflictReason
 from anabranch.progress.progress_events import begin_phase
@@ -22,6 +21,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.rows.cached_rows import CachedRows, release
 from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.session_settings import application_of
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.storage.log_store import is_local
 from anabranch.transactions.commit.commit_context import CommittedVersion

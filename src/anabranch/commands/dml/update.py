@@ -43,7 +43,6 @@ from anabranch.commands.dml.target_table import (
 )
 from anabranch.commands.dml.update_rows import BegunUpdate, find_rows, may_write_at_once
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write_settings import store_assignment
 from anabranch.errors.arguments import IdentityAssignmentError
 from anabranch.progress.progress_events import begin_phase
 from anabranch.schema.computed_columns import identity_columns
@@ -57,6 +56,7 @@ from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFile
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.row_marks import RowMarks
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
+from anabranch.spark.session.session_settings import store_assignment
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transactions.read_set import RowsOfFile

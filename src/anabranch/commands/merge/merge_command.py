@@ -107,7 +107,9 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
             counts=counts,
             metrics={**metrics, **watch.metrics(*_PARTS)},
             tags=rows_kept_tags(table, plan.snapshot),
-            edited_properties=marks_alone(plan.snapshot, plan.target.metadata, merged.table_actions),
+            edited_properties=marks_alone(plan.snapshot, plan.target.metadata, merged.table_actions)
+            if merged.generated
+            else None,
             on_new_columns=plan.rows_with_columns,
             generated=merged.generated,
             cached=cached,

@@ -25,7 +25,6 @@ from anabranch.commands.merge.merge_statement import (
 )
 from anabranch.commands.merge.merge_values import ClauseValues, OutputColumns, ValuePlanner
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
 from anabranch.errors.schema import IncompatibleTypesError
 from anabranch.predicates.expressions import FALSE, TRUE, Predicate, conjunction, disjunction
 from anabranch.protocol.actions import Action, Metadata
@@ -41,6 +40,7 @@ from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.conditions.join_conditions import JoinCondition, JoinScope, Scope
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.cached_rows import is_small
+from anabranch.spark.session.session_settings import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
 from anabranch.spark.session.table_identifiers import split_identifier
 from anabranch.transactions.proposed_commit import RowsWithColumns
 
@@ -75,7 +75,7 @@ def merge_target(table: TableRef, snapshot: Snapshot, statement: MergeStatement,
     check_duplicates(taken, where="the source", table=table.label)
     properties = snapshot.properties
     rules = MergeRules(
-        widening=automatic_widening(table.session, snapshot),
+        widening=automatic_widening(table.session, snapshot.properties),
         casting=store_assignment(table.session),
         iceberg=bool(compat_versions(snapshot.properties)),
     )

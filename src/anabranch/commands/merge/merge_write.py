@@ -177,7 +177,9 @@ def _write_old_rows(run: MergeRun, changed: DataFrame) -> tuple[AddCDCFile, ...]
 def _table_actions(run: MergeRun, numbers: Mapping[str, NumberRange]) -> tuple[Action, ...]:
     """The changes of the table itself: its schema, and the high-water marks of its identity columns."""
     target = run.plan.target
-    metadata = with_moved_marks(target.metadata, numbers, table=run.table.label, reserved=run.reserved)
+    metadata = target.metadata
+    if numbers:
+        metadata = with_moved_marks(metadata, numbers, table=run.table.label, reserved=run.reserved)
     others = tuple(action for action in target.actions if not isinstance(action, Metadata))
     return others if metadata == run.snapshot.metadata else (*others, metadata)
 
@@ -233,9 +235,9 @@ def _write_rows(
                 options=table.storage,
             )
     written = replacement.without_staying(written)
-    numbers = generated_numbers(
-        target.metadata, written.adds, plan.generates_identity, table=table.label, reserved=run.reserved
-    )
+    numbers = dict[str, NumberRange]()
+    if identity := plan.generates_identity:
+        numbers = generated_numbers(target.metadata, written.adds, identity, table=table.label, reserved=run.reserved)
     return MergeChanges(
         changes=dataclasses.replace(replacement.changes, change_files=change_files),
         written=written,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Final, Protocol
+from typing import Final
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.protocol.properties import TableProperties
+from anabranch.spark.session.session_settings import SessionSettings
 
 PREFIX: Final = "spark.databricks.delta.optimize."
 AUTO_COMPACT: Final = "spark.databricks.delta.autoCompact."
@@ -17,16 +18,6 @@ FILE_BYTES_DEFAULT: Final = 1 << 30
 _CUBES: Final = f"{PREFIX}clustering.mergeStrategy.minCubeSize."
 _STABLE_CUBE_BYTES_DEFAULT: Final = 100 * FILE_BYTES_DEFAULT
 _CUBE_BYTES_DEFAULT: Final = _STABLE_CUBE_BYTES_DEFAULT * 3 // 2
-
-
-class SessionSettings(Protocol):
-    """The settings of a session, by name."""
-
-    def setting(self, key: str) -> str | None:
-        """The text of a setting; None where the session has none."""
-
-    def flag(self, key: str, *, default: bool) -> bool:
-        """A setting that is true or false."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame
 
+from anabranch.booleans import flag_of
 from anabranch.change_feed.feed_files import FeedFiles, feed_files
 from anabranch.change_feed.feed_range import FeedBound, FeedRange, resolve_range
 from anabranch.change_feed.feed_rows import FeedSource, feed_rows
@@ -37,7 +38,6 @@ from anabranch.protocol.actions import Metadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.session_settings import flag_of
 from anabranch.storage.external_files import allowed_prefixes_of
 
 

@@ -11,7 +11,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
-from anabranch.commands.option_names import check_names
 from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_partitions, split_time_travel
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, table_at
@@ -27,6 +26,7 @@ from anabranch.schema.paths import same_type
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
 from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.session_settings import check_names
 from anabranch.storage.external_files import allowed_prefixes_of
 
 

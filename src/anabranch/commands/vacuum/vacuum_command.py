@@ -32,10 +32,10 @@ from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.errors.environment import StorageError
 from anabranch.errors.maintenance import VacuumModeError
 from anabranch.progress.progress_events import begin_phase
+from anabranch.protocol.data_paths import file_root
 from anabranch.protocol.features import check_writable
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.rows.file_listing import file_root
 from anabranch.storage.log_store import TEMPORARY_PREFIX
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.delta_log import DeltaLog

@@ -14,10 +14,9 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import InventorySchemaError
-from anabranch.protocol.data_paths import escape_path_name
+from anabranch.protocol.data_paths import escape_path_name, file_root
 from anabranch.protocol.log_paths import CHANGE_DATA_DIRECTORY, LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.rows.file_listing import file_root
 from anabranch.storage.file_tree import TREE_SCHEMA
 from anabranch.storage.log_store import LogStore, split_path
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_options import MatchCondition, ReplacedRows, SaveMode, WriteOptions
+from anabranch.commands.write.write_options import MatchCondition, ReplacedRows, WriteOptions
 from anabranch.errors.dml import (
     AmbiguousReplaceOnError,
     MisalignedReplaceUsingError,
@@ -132,9 +132,6 @@ def replacement_resolved(
     Raises `NotADeltaTableError` where there is no table yet, and the errors of replaceOn and replaceUsing
     (`errors.dml`).
     """
-    if not options.replaces_matches or options.mode is not SaveMode.OVERWRITE:
-        yield frame, options
-        return
     snapshot = snapshot or table.latest()
     views: list[str] = []
 

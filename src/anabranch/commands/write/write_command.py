@@ -32,8 +32,7 @@ from anabranch.commands.write.overwrite_changes import with_inserts_recorded
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import replacement_resolved
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
-from anabranch.commands.write.write_rows import write_rows
-from anabranch.commands.write.write_target import WriteTarget, existing_target, new_target
+from anabranch.commands.write.write_target import WriteTarget, existing_target, new_target, write_rows
 from anabranch.errors.commits import (
     AppendOnlyTableError,
     ConcurrentTransactionException,
@@ -57,6 +56,7 @@ from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.proposed_commit import Operation
+from anabranch.transactions.reserved_numbers import NumberRange
 from anabranch.transactions.statement_retry import FIRST, Attempt
 from anabranch.transactions.transaction import Transaction
 
@@ -198,6 +198,8 @@ def _write_with_retries(
         newest = first if attempt.number == 1 else version_to_read(table, attempt)
         source = frame if isinstance(frame, DataFrame) else frame()
         try:
+            if not options.replaces_matches or options.mode is not SaveMode.OVERWRITE:
+                return _write_once(table, source, options, api, newest, attempt)
             with replacement_resolved(table, source, options, api, newest) as (rows, resolved):
                 return _write_once(table, rows, resolved, api, newest, attempt)
         except CastOverflowError as overflow:
@@ -253,17 +255,17 @@ def _write_once(
     metrics = write_metrics(written, replaced)
     if api is WriteApi.STREAM:
         metrics = stream_metrics(metrics)
-    numbers = generated_numbers(
-        target.metadata, written.adds, target.plan.generates_identity, table=table.label, reserved=reserved
-    )
-    metadata = with_moved_marks(target.metadata, numbers, table=table.label, reserved=reserved)
+    metadata, numbers = target.metadata, dict[str, NumberRange]()
+    if identity := target.plan.generates_identity:
+        numbers = generated_numbers(metadata, written.adds, identity, table=table.label, reserved=reserved)
+        metadata = with_moved_marks(metadata, numbers, table=table.label, reserved=reserved)
     actions = _actions(table, target.actions_with(metadata), options, written, replaced)
     return transaction.commit(
         actions,
         deleted_rows=replaced.deleted_rows,
         metrics={**metrics, **attempt.metrics()},
         tags={**write_tags(table, options, snapshot), **attempt.tags()},
-        edited_properties=marks_alone(snapshot, target.metadata, actions),
+        edited_properties=marks_alone(snapshot, target.metadata, actions) if numbers else None,
         # A query of the table itself, and a condition on it, may have other results with more columns.
         on_new_columns=None if transaction.reads().reads_rows else target.on_new_columns,
         may_be_grouped=options.mode is SaveMode.APPEND and table.session.flag(GROUP_SETTING, default=False),

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 
-from anabranch.commands.option_names import check_names
-from anabranch.commands.write_settings import Settings, application_of
+from anabranch.booleans import flag_of, parse_flag
 from anabranch.errors.arguments import (
     InvalidOptionError,
     OverwriteSchemaDynamicError,
@@ -17,7 +16,7 @@ from anabranch.errors.arguments import (
 )
 from anabranch.errors.dml import FilterOverwriteError, IncompatibleOptionsError, PartitionOverwriteError
 from anabranch.spark.conditions.column_names import RowNames
-from anabranch.spark.session.session_settings import flag_of, parse_flag
+from anabranch.spark.session.session_settings import Settings, application_of, check_names
 
 ON, USING = "replaceOn", "replaceUsing"
 

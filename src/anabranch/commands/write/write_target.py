@@ -1,12 +1,18 @@
-"""The table as it must be for a DataFrame to be written to it: unchanged, with more columns, or with a new schema."""
+"""The table as it must be for a DataFrame to be written to it (unchanged, with more columns, or with a new schema), and
+the rows as its data files.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
+from anabranch.commands.data_files import write_data_files
 from anabranch.commands.definition.clustering import check_clustering, clustering_removal
 from anabranch.commands.definition.column_usage import check_constraints_find_columns, check_types_unused
 from anabranch.commands.definition.table_definition import (
@@ -18,17 +24,25 @@ from anabranch.commands.definition.table_definition import (
 )
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
-from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
 from anabranch.errors.alterations import ClusteringMismatchError
 from anabranch.errors.base import DeltaError
+from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.protocol.actions import Action, Metadata
 from anabranch.protocol.properties import TableProperties, compat_versions
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.enforcement import ColumnPlan, Fill, WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
-from anabranch.schema.logical_types import without_void
+from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar, without_void
+from anabranch.schema.paths import quote
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.write_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import named
+from anabranch.spark.conditions.user_condition import text_of
+from anabranch.spark.engine import WrittenFiles
+from anabranch.spark.session.session_settings import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
+from anabranch.spark.write.conform import conform
+from anabranch.spark.write.file_schema import with_partition_values
+from anabranch.spark.write.row_checks import refuse_when
 from anabranch.transactions.proposed_commit import OnNewColumns, RowsWithColumns
 
 
@@ -109,7 +123,7 @@ def existing_target(
         overwrite_schema=options.replaces_schema,
         policy=store_assignment(table.session),
         case_sensitive=table.session.flag(CASE_SENSITIVE_SETTING, default=False),
-        widening=automatic_widening(table.session, snapshot),
+        widening=automatic_widening(table.session, snapshot.properties),
         iceberg=bool(compat_versions(snapshot.properties)),
         records_type_changes=snapshot.properties.type_widening_enabled,
     )
@@ -199,3 +213,78 @@ def _clustered(
         if not options.replaces_all_rows(snapshot.partition_columns):
             raise
     return with_clustering(defined, options.cluster_by, label=table.label)
+
+
+_CHAR_IS_A_TYPE = "spark.sql.preserveCharVarcharTypeInfo"
+_CHAR = re.compile(r"(?<!var)char\(", re.IGNORECASE)
+
+
+def write_rows(
+    table: TableRef,
+    frame: DataFrame,
+    target: WriteTarget,
+    options: WriteOptions,
+    first_numbers: Mapping[str, int] | None = None,
+) -> WrittenFiles:
+    """Run the frame and write its rows as the target's files. Nothing is committed.
+
+    `first_numbers` are those of identity columns with reserved numbers.
+    """
+    rows = conform(_with_strings(frame), target.plan, table=table.label, first_numbers=first_numbers)
+    if options.replace_where is not None and options.check_replace_where:
+        rows = with_partition_values(rows, target.file_schema, target.partition_columns)
+        rows, advice = _compared_as_read(table, rows)
+        rows = _checked(named(rows, options.target_alias), options.replace_where, table=table.label, advice=advice)
+    return write_data_files(
+        table,
+        rows,
+        schema=target.file_schema,
+        partition_columns=target.partition_columns,
+        properties=target.properties,
+        max_records_per_file=options.max_records_per_file,
+        parquet=options.parquet,
+        optimize=options.optimize_write,
+    )
+
+
+def _with_strings(frame: DataFrame) -> DataFrame:
+    """The rows with CHAR and VARCHAR columns as strings: Spark 4.0 fails to optimize expressions of these types."""
+    stored = without_char_varchar(frame.schema)
+    kinds = {
+        field.name: field.dataType
+        for field, before in zip(stored.fields, frame.schema.fields, strict=True)
+        if field.dataType != before.dataType
+    }
+    return frame.withColumns({name: frame[quote(name)].cast(kind) for name, kind in kinds.items()}) if kinds else frame
+
+
+def _compared_as_read(table: TableRef, rows: DataFrame) -> tuple[DataFrame, str]:
+    """The rows with CHAR columns as queries of the session compare them, and advice for the error message.
+
+    Otherwise rows could satisfy a condition for which a query of the table returns none of them.
+    """
+    chars = {field.name for field in rows.schema.fields if _CHAR.search(str(field.metadata.get(DECLARED_TYPE, "")))}
+    if not chars or not table.session.flag(_CHAR_IS_A_TYPE, default=False):
+        return rows, ""
+    columns = [F.col(quote(name)) for name in rows.columns]
+    plain = [
+        # The result of a cast is not a CHAR.
+        column.cast("string").alias(name) if name in chars else column
+        for name, column in zip(rows.columns, columns, strict=True)
+    ]
+    advice = (
+        f" While {_CHAR_IS_A_TYPE} is true, conditions on CHAR columns must contain the blanks that pad the values."
+    )
+    return rows.select(*plain), advice
+
+
+def _checked(rows: DataFrame, condition: str | Column, *, table: str, advice: str) -> DataFrame:
+    """The rows, failing the job where one does not satisfy the condition."""
+    first, *others = rows.columns
+    is_true = F.expr(condition) if isinstance(condition, str) else condition
+    violated = ~F.coalesce(is_true, F.lit(False))
+    facts = {"table": table, "predicate": text_of(condition), "advice": advice}
+    sample = F.to_json(F.struct(*(F.col(quote(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
+    column = F.col(quote(first))
+    checked = refuse_when(violated, column, ReplaceWhereMismatchError, facts, shown={"row": sample}).alias(first)
+    return rows.select(checked, *(F.col(quote(name)) for name in others))

@@ -21,7 +21,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructTy
 
 from anabranch.errors.environment import StorageError
 from anabranch.errors.maintenance import RowOrderError
-from anabranch.protocol.data_paths import partition_path
+from anabranch.protocol.data_paths import file_root, partition_path
 from anabranch.schema.column_mapping import ColumnMappingMode, nested_ids, physical_name
 from anabranch.schema.logical_types import check_storable, without_void
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, quote
@@ -29,7 +29,6 @@ from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.native_scan import NativeScan, row_index
 from anabranch.spark.native.row_groups import can_be_joined, joined
-from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.rows.row_tracking import with_stable_ids
 from anabranch.spark.write.file_schema import (
     dropped_void,

@@ -20,9 +20,10 @@ from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 from anabranch.data_skipping.partition_columns import partition_texts
 from anabranch.errors.protocol import PartitionValueError
 from anabranch.log.file_columns import vector_ids
-from anabranch.protocol.data_paths import decode_path_column
+from anabranch.protocol.data_paths import decode_path_column, file_root
 from anabranch.protocol.partition_values import parse_column
 from anabranch.schema.paths import contains_type
+from anabranch.spark.engine import ScanRequest
 from anabranch.spark.gateway.jvm_classes import JvmValues
 
 
@@ -43,6 +44,14 @@ class FileListing:
     @property
     def count(self) -> int:
         return len(self.sizes)
+
+
+def files_at(request: ScanRequest, positions: npt.NDArray[np.integer]) -> pa.Table:
+    """The files of the request at these positions, with the columns of `LIVE_FILE_SCHEMA`."""
+    if "stats" in request.files.column_names:
+        return request.files.take(pa.array(positions))
+    assert request.load_rows is not None, "files without statistics come with a function that loads them"
+    return request.load_rows(positions)
 
 
 def listing_of(
@@ -91,11 +100,6 @@ def absolute_names(paths: pa.Array, *, table_root: str, allowed_prefixes: Sequen
         elsewhere = pc.binary_join_element_wise("file:" if prefix.startswith("/") else "", plain, "")
         below = pc.if_else(pc.starts_with(plain, prefix.rstrip("/") + "/"), elsewhere, below)
     return below
-
-
-def file_root(table_root: str) -> str:
-    """`table_root` as Hadoop reads it: a local path gets its scheme, since the default file system may be another."""
-    return f"file:{table_root}" if table_root.startswith("/") else table_root
 
 
 def _grouped(columns: list[pa.Array], count: int) -> tuple[tuple[pa.Array, ...], npt.NDArray[np.int32]]:

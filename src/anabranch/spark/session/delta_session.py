@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from anabranch.booleans import parse_flag
 from anabranch.clock import Clock, SystemClock
 from anabranch.progress.progress_events import current
 from anabranch.protocol.time_zones import TimeZone
@@ -28,7 +29,6 @@ from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_locator import RowLocator
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.folder_catalog import CatalogsOfSession
-from anabranch.spark.session.session_settings import parse_flag
 from anabranch.storage.external_files import (
     PREFIX_SETTING,
     ExternalFileStore,
@@ -38,7 +38,7 @@ from anabranch.storage.external_files import (
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening.store_opening import open_store
-from anabranch.transactions.commit.commit_queue import shared_queue_of
+from anabranch.transactions.commit.commit_context import shared_queue_of
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.multi_statement.open_transaction import OpenTransaction
 

@@ -1,29 +1,147 @@
-"""Settings of a session and options of a read or write, as values."""
+"""Settings of a session, and options of reads, writes and streams: their names, and values that statements share."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from anabranch.booleans import parse_boolean
-from anabranch.errors.arguments import InvalidOptionError
-
-
-def parse_flag(name: str, text: str) -> bool:
-    """The boolean that `text` says. Raises `InvalidOptionError` for any other word; `name` is what the user set."""
-    flag = parse_boolean(text.strip())
-    if flag is None:
-        raise InvalidOptionError(option=name, value=text, problem="it is true or false")
-    return flag
-
-
-def flag_of(options: Mapping[str, str], name: str, *, default: bool | str = False) -> bool:
-    """The option `name`, whose key is in lower case; else `default`, which may be the text of a setting."""
-    text = options.get(name.lower(), default)
-    return text if isinstance(text, bool) else parse_flag(name, text)
+from anabranch.errors.arguments import IdempotentWriteOptionsError, InvalidOptionError
+from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.value_text import LONG_MAX
+from anabranch.schema.casts import Casting
+from anabranch.schema.type_widening import Widening
 
 
 def default_parallelism(spark: SparkSession) -> int:
     """How many tasks Spark runs at a time."""
     return max(1, spark.sparkContext.defaultParallelism)
+
+
+OF_WRITES = (
+    "compression",
+    "conflictRetries",
+    "dataChange",
+    "maxRecordsPerFile",
+    "mergeSchema",
+    "optimizeWrite",
+    "overwriteSchema",
+    "partitionOverwriteMode",
+    "replaceOn",
+    "replaceUsing",
+    "replaceWhere",
+    "targetAlias",
+    "txnAppId",
+    "txnVersion",
+    "userMetadata",
+)
+OF_READS = (
+    "endingTimestamp",
+    "endingVersion",
+    "path",
+    "readChangeData",
+    "readChangeFeed",
+    "startingTimestamp",
+    "startingVersion",
+    "timestampAsOf",
+    "versionAsOf",
+)
+OF_STREAMS = (
+    "allowSourceColumnDrop",
+    "allowSourceColumnRename",
+    "allowSourceColumnTypeChange",
+    "checkpointLocation",
+    "excludeRegex",
+    "failOnDataLoss",
+    "ignoreChanges",
+    "ignoreDeletes",
+    "ignoreFileDeletion",
+    "maxBytesPerTrigger",
+    "maxFilesPerTrigger",
+    "schemaLocation",
+    "schemaTrackingLocation",
+    "skipChangeCommits",
+    "streamingSourceTrackingId",
+    "withEventTimeOrder",
+)
+_BY_LOWER_NAME = {name.lower(): name for name in (*OF_WRITES, *OF_READS, *OF_STREAMS)}
+_SPARK_OPTIONS = frozenset({"paths"})
+"""Names of Spark's own options that are similar to one of these."""
+_SIMILARITY_MIN = 0.86
+"""How similar two names must be, of 1, for one to be taken for a misspelling of the other."""
+
+
+def check_names(options: Mapping[str, str]) -> None:
+    """Refuse an option that looks like a misspelling of one of Delta's, as it would be ignored otherwise.
+
+    Other names are allowed: Spark and file systems have their own options, most of them with a dot in the name. Raises
+    `InvalidOptionError`.
+    """
+    for name, value in options.items():
+        lower = name.lower()
+        if lower in _BY_LOWER_NAME or lower in _SPARK_OPTIONS or "." in lower:
+            continue
+        similar = difflib.get_close_matches(lower, _BY_LOWER_NAME, n=1, cutoff=_SIMILARITY_MIN)
+        if similar:
+            problem = f"Delta has no option of this name (did you mean {_BY_LOWER_NAME[similar[0]]}?)"
+            raise InvalidOptionError(option=name, value=value, problem=problem)
+
+
+CASE_SENSITIVE_SETTING = "spark.sql.caseSensitive"
+
+
+class Settings(Protocol):
+    """The runtime settings of a session, as text."""
+
+    def setting(self, key: str, default: str | None = None) -> str | None:
+        """The text of a setting, or `default` where it is not set."""
+
+
+class SessionSettings(Settings, Protocol):
+    """The runtime settings of a session, as `DeltaSession` has them."""
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """A setting that is true or false. Raises `InvalidOptionError` for any other word."""
+
+
+def store_assignment(session: Settings) -> Casting:
+    """How the session lets values be cast that have another type than their column."""
+    return Casting.parse(session.setting("spark.sql.storeAssignmentPolicy", "ANSI") or "ANSI")
+
+
+def automatic_widening(session: Settings, properties: TableProperties) -> Widening:
+    """How far a write that may change the schema of a table with these properties widens the types of columns."""
+    if not properties.type_widening_enabled:
+        return Widening.NONE
+    setting = session.setting("spark.databricks.delta.typeWidening.allowAutomaticWidening", "same_family_type")
+    try:
+        return Widening((setting or "").lower())
+    except ValueError:
+        return Widening.SAME_FAMILY
+
+
+def application_of(values: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
+    """The id of the application and the number of its write; options override the session's settings.
+
+    Raises `InvalidOptionError`.
+    """
+    app_id, version = values.get("txnappid"), values.get("txnversion")
+    if app_id is None and version is None:
+        app_id = settings.setting("spark.databricks.delta.write.txnAppId")
+        version = settings.setting("spark.databricks.delta.write.txnVersion")
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None:
+        missing = "txnAppId" if app_id is None else "txnVersion"
+        problem = f"txnAppId and txnVersion make a write idempotent only together; {missing} is missing"
+        raise IdempotentWriteOptionsError(option="txnAppId", value=str(app_id), problem=problem)
+    try:
+        number = int(version)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= LONG_MAX or not app_id:
+        problem = f"it must be a whole number, from 0 to {LONG_MAX}"
+        raise IdempotentWriteOptionsError(option="txnVersion", value=version, problem=problem)
+    return app_id, number

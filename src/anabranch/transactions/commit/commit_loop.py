@@ -25,7 +25,7 @@ from anabranch.transactions.commit.log_continuity import PutTimer, check_commit_
 from anabranch.transactions.commit.number_reservation import reservation
 from anabranch.transactions.commit.vacuumed_files import check_files_exist
 from anabranch.transactions.conflicts.conflict_advice import with_advice, with_advice_on_transaction
-from anabranch.transactions.conflicts.conflict_checks import conflicting_statement, drop_redundant_actions, rebase
+from anabranch.transactions.conflicts.conflict_checks import conflicting_statement, rebase
 from anabranch.transactions.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transactions.conflicts.latest_state import LatestState
 from anabranch.transactions.conflicts.winners import Winner
@@ -78,7 +78,7 @@ def commit_in_turn(
     """As `commit_with_retries`, in a turn for which the process may have waited for another one."""
     others_committed = has_waited or context.queue.newest_version > read.version
     winners = _winners_since(read, context) if others_committed else []
-    latest, ours = read, drop_redundant_actions(proposal, read)
+    latest, ours = read, read.without_redundant(proposal)
     begun_ms = context.clock.elapsed_ms()
     no_matches = set[tuple[object, ...]]()
     lost: DeltaConcurrentModificationException | None = None

@@ -17,9 +17,8 @@ from anabranch.errors.commits import CommitFateUnknownError
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.column_rules import IDENTITY_PREFIX
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transactions.commit.commit_context import CommitContext
+from anabranch.transactions.commit.commit_context import CommitContext, Waiter
 from anabranch.transactions.commit.commit_loop import Committed, NothingToCommit, commit_in_turn, commit_with_retries
-from anabranch.transactions.commit.commit_queue import Waiter
 from anabranch.transactions.commit.log_continuity import check_is_stored
 from anabranch.transactions.conflicts.latest_state import latest_state_at
 from anabranch.transactions.proposed_commit import ProposedCommit, least_certain

@@ -23,7 +23,7 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.actions_json import encode_action, parse_action
 from anabranch.protocol.features import check_writable, supported
-from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.properties import TableProperties, compat_versions
 from anabranch.schema.iceberg_rules import check_iceberg_files, check_iceberg_table
 from anabranch.transactions.conflicts.description_rules import faults_of_description, physical_partition_columns
 from anabranch.transactions.conflicts.latest_state import LatestState
@@ -164,7 +164,9 @@ def _check_append_only(ours: ProposedCommit, latest: LatestState) -> None:
 def _check_iceberg_rules(ours: ProposedCommit, latest: LatestState, protocol: Protocol, metadata: Metadata) -> None:
     if ours.metadata is not None or ours.protocol is not None:
         check_iceberg_table(metadata, protocol, old=latest.metadata, table=latest.table)
-    check_iceberg_files(ours.adds, TableProperties(metadata.configuration), table=latest.table)
+    versions = compat_versions(TableProperties(metadata.configuration))
+    if versions:
+        check_iceberg_files(ours.adds, versions[0], table=latest.table)
 
 
 def _twice(values: Sequence[Hashable]) -> list[Hashable]:

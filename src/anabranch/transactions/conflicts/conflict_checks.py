@@ -14,13 +14,12 @@ from anabranch.errors.commits import (
     ProtocolChangedException,
 )
 from anabranch.errors.protocol import UnsupportedFeatureError
-from anabranch.protocol.actions import Action, Metadata, Protocol
-from anabranch.protocol.features import check_writable, supported_features
+from anabranch.protocol.actions import Metadata
+from anabranch.protocol.features import check_writable, same_protocol, supported_features
 from anabranch.transactions.conflicts.compaction_rebase import rebase_compaction
 from anabranch.transactions.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transactions.conflicts.description_rules import file_incompatibility
 from anabranch.transactions.conflicts.file_conflicts import added_files_conflict, removed_files_conflict
-from anabranch.transactions.conflicts.latest_state import LatestState
 from anabranch.transactions.conflicts.metadata_compatibility import (
     changed_marks,
     harmful_features,
@@ -61,7 +60,7 @@ def rebase(context: ConflictContext) -> ProposedCommit | Conflict:
     if merged is not None:
         actions = tuple(merged if isinstance(action, Metadata) else action for action in rebased.actions)
         rebased = dataclasses.replace(rebased, actions=actions)
-    return drop_redundant_actions(rebased, context.latest)
+    return context.latest.without_redundant(rebased)
 
 
 def rebase_data(context: ConflictContext) -> ProposedCommit | Conflict:
@@ -116,20 +115,6 @@ def description_conflict(context: ConflictContext) -> Conflict | None:
     )
 
 
-def drop_redundant_actions(ours: ProposedCommit, latest: LatestState) -> ProposedCommit:
-    """Leave out metadata, protocol and domains that equal those of `latest`.
-
-    So two writers that make the same change both succeed.
-    """
-    repeated: list[Action | None] = []
-    if ours.metadata is not None and ours.metadata == latest.metadata:
-        repeated.append(ours.metadata)
-    if ours.protocol is not None and latest.protocol is not None and _same_protocol(ours.protocol, latest.protocol):
-        repeated.append(ours.protocol)
-    repeated += [domain for name, domain in ours.domain_metadata.items() if latest.domain_metadata.get(name) == domain]
-    return ours.without(*repeated)
-
-
 def table_created(context: ConflictContext) -> Conflict | None:
     """The conflict where ours began without a table, and now one exists."""
     if context.read.version >= 0:
@@ -159,7 +144,7 @@ def table_replaced(context: ConflictContext) -> Conflict | None:
 def protocol_changed(context: ConflictContext) -> Conflict | None:
     """The conflict where winners dropped features that ours may use, or added features that ours may not obey."""
     before, after = context.read.protocol, context.latest.protocol
-    if before is None or after is None or _same_protocol(before, after):
+    if before is None or after is None or same_protocol(before, after):
         return None
     dropped, added = harmful_features(supported_features(before), supported_features(after))
     ours = context.ours.protocol
@@ -174,7 +159,7 @@ def protocol_changed(context: ConflictContext) -> Conflict | None:
             where=_protocol_in_words(unknown),
             advice=UPGRADE,
         )
-    if ours is not None and not _same_protocol(ours, after):
+    if ours is not None and not same_protocol(ours, after):
         reason, where = ConflictReason.BOTH_CHANGE_PROTOCOL, None
     elif dropped:
         reason, where = ConflictReason.FEATURES_DROPPED, f"dropped {', '.join(dropped)}"
@@ -375,8 +360,3 @@ def operation_conflict(context: ConflictContext) -> Conflict | None:
 def _last(context: ConflictContext, is_meant: Callable[[Winner], bool]) -> Winner:
     """The newest winner that satisfies the condition; there must be one."""
     return next(winner for winner in reversed(context.winners) if is_meant(winner))
-
-
-def _same_protocol(one: Protocol, other: Protocol) -> bool:
-    versions = one.min_reader_version == other.min_reader_version and one.min_writer_version == other.min_writer_version
-    return versions and supported_features(one) == supported_features(other)

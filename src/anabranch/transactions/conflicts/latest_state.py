@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 from anabranch.cached_property import cached_property
 from anabranch.log.file_columns import adds_of_table, vector_ids
 from anabranch.log.log_segment import CommitFile
-from anabranch.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
+from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, Protocol
+from anabranch.protocol.features import same_protocol
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.live_files import LiveFiles
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.winners import Winner
+from anabranch.transactions.proposed_commit import ProposedCommit
 from anabranch.transactions.read_set import FileKey
 from anabranch.transactions.rows.row_ids import (
     NO_ROW_IDS,
@@ -172,6 +174,20 @@ class LatestState:
         """The live logical files with these paths."""
         from_base = {key for key in self.base_files.find(paths) if key not in self.removed}
         return from_base | {key for key in self.added if key[0] in paths}
+
+    def without_redundant(self, ours: ProposedCommit) -> ProposedCommit:
+        """`ours` without metadata, protocol and domains that equal those of this state.
+
+        So two writers that make the same change both succeed.
+        """
+        repeated: list[Action | None] = []
+        if ours.metadata is not None and ours.metadata == self.metadata:
+            repeated.append(ours.metadata)
+        if ours.protocol is not None and self.protocol is not None and same_protocol(ours.protocol, self.protocol):
+            repeated.append(ours.protocol)
+        domains = ours.domain_metadata.items()
+        repeated += [domain for name, domain in domains if self.domain_metadata.get(name) == domain]
+        return ours.without(*repeated)
 
     def row_ids_by_path(self, paths: set[str]) -> dict[str, RowIds]:
         """The row ids of the live files with these paths, without files that have none."""

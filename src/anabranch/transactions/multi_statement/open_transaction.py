@@ -40,9 +40,9 @@ knows the rows of a scan by the version."""
 _open: weakref.WeakValueDictionary[str, OpenTransaction] = weakref.WeakValueDictionary()
 
 
-def open_transaction(key: str | None) -> OpenTransaction | None:
-    """The open transaction of that key; None where there is none, or it has ended."""
-    return None if key is None else _open.get(key)
+def open_transaction(key: str) -> OpenTransaction | None:
+    """The open transaction of that key; None where it has ended."""
+    return _open.get(key)
 
 
 def is_uncommitted(version: int) -> bool:
