@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.callbacks.driver import Driver
@@ -176,34 +176,6 @@ class ResolvedStatement:
     def clauses(self, match: str) -> Any:
         """The clauses for rows that are `matched`, `not_matched` or `not_matched_by_source`."""
         return [clause for rows, clause in self._clauses if rows == match]
-
-
-class StatementExecution:
-    """One execution of a statement, in which each table that it reads has one version."""
-
-    def __init__(self, driver: Driver, session: Any) -> None:
-        self._driver = driver
-        self._session = session
-        self._number = driver.anabranch.ChooseVersions.next()
-
-    def with_versions(self, plan: Any) -> Any:
-        """The plan with the rows of the chosen version for each table."""
-        return self._driver.anabranch.ChooseVersions.chosen(self._session, plan, self._number)
-
-    def frame(self, plan: Any) -> DataFrame:
-        """The rows of the plan, from Spark's cache where the user has cached them.
-
-        Functions of the current time are constants in it, so that all jobs of the statement read the same rows.
-        """
-        chosen = self.with_versions(self._driver.anabranch.UserCache.used(self._session, plan))
-        return self._driver.frame(self._session, self._driver.anabranch.PlanFunctions.atOneTime(chosen))
-
-    def condition(self, relation: Any, expression: Any) -> Column | None:
-        """A condition on a table's leaf, as a column; None for one that is always true."""
-        if str(expression.sql()) == "true":
-            return None
-        plans = self._driver.jvm.org.apache.spark.sql.catalyst.plans.logical
-        return self._driver.column(self.with_versions(plans.Filter(expression, relation)).condition())
 
 
 def _clause(clause: Any, columns: Iterator[Column | None], *, table: str) -> MergeClause:

@@ -106,3 +106,31 @@ def joined(parts: Iterable[str]) -> str:
 def time_of_micros(micros: int) -> datetime.datetime:
     """A time as Catalyst has it, in microseconds since 1970."""
     return _EPOCH + datetime.timedelta(microseconds=micros)
+
+
+class StatementExecution:
+    """One execution of a statement, in which each table that it reads has one version."""
+
+    def __init__(self, driver: Driver, session: Any) -> None:
+        self._driver = driver
+        self._session = session
+        self._number = driver.anabranch.ChooseVersions.next()
+
+    def with_versions(self, plan: Any) -> Any:
+        """The plan with the rows of the chosen version for each table."""
+        return self._driver.anabranch.ChooseVersions.chosen(self._session, plan, self._number)
+
+    def frame(self, plan: Any) -> DataFrame:
+        """The rows of the plan, from Spark's cache where the user has cached them.
+
+        Functions of the current time are constants in it, so that all jobs of the statement read the same rows.
+        """
+        chosen = self.with_versions(self._driver.anabranch.UserCache.used(self._session, plan))
+        return self._driver.frame(self._session, self._driver.anabranch.PlanFunctions.atOneTime(chosen))
+
+    def condition(self, relation: Any, expression: Any) -> Column | None:
+        """A condition on a table's leaf, as a column; None for one that is always true."""
+        if str(expression.sql()) == "true":
+            return None
+        plans = self._driver.jvm.org.apache.spark.sql.catalyst.plans.logical
+        return self._driver.column(self.with_versions(plans.Filter(expression, relation)).condition())

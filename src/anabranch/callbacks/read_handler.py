@@ -24,7 +24,6 @@ from anabranch.errors.environment import DataFileDamagedError, DataFileMissingEr
 from anabranch.errors.tables import NonConstantArgumentError, ReadWithoutColumnsError
 from anabranch.protocol.data_paths import encode_path
 from anabranch.schema.column_mapping import physical_name
-from anabranch.schema.computed_columns import row_tracking_columns
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
@@ -133,8 +132,7 @@ def _aggregate(snapshot: Snapshot, names: Sequence[str], word: str) -> int | Non
 def _scanned(engine: NativeEngine, request: ScanRequest, snapshot: Snapshot, table: TableRef) -> DataFrame:
     """The rows with `_metadata`, which has the row ids of tables with row tracking."""
     request = dataclasses.replace(request, with_metadata=True)
-    properties = snapshot.properties
-    tracking = row_tracking_columns(snapshot.protocol, properties, snapshot.schema, table=table.label)
+    tracking = snapshot.row_tracking
     frame = engine.scan(with_tracking(request, tracking))
     return frame if tracking is None else with_ids_in_metadata(frame, request.files, tracking)
 

@@ -21,8 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts
 from anabranch.callbacks.definition_handler import check_conditions
-from anabranch.callbacks.dml_handler import StatementExecution
-from anabranch.callbacks.driver import Driver, joined
+from anabranch.callbacks.driver import Driver, StatementExecution, joined
 from anabranch.commands.create.create_table import CreationMode, create_table, created_meanwhile
 from anabranch.commands.create.create_table_as import create_table_as
 from anabranch.commands.definition.table_definition import TableDefinition

@@ -8,8 +8,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from anabranch.callbacks.dml_handler import StatementExecution
-from anabranch.callbacks.driver import Driver
+from anabranch.callbacks.driver import Driver, StatementExecution
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.staging_handler import STAGED_OPTION, StagingHandler
 from anabranch.callbacks.table_handler import TableFacts, bound, check_whole_table, facts_of

@@ -24,12 +24,9 @@ from anabranch.protocol.data_paths import decode_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.property_table import parse_bytes
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
-from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.session.session_settings import SessionSettings
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transactions.commit.commit_draft import ROWS_KEPT_TAG
 
 
 def write_data_files(
@@ -81,16 +78,6 @@ def delete_data_files(table: TableRef, files: Iterable[AddFile | AddCDCFile]) ->
     with contextlib.suppress(StorageError):
         paths = [decode_path(file.path, table_root=table.path) for file in files]
         table.delta_log.store.delete_many(paths)
-
-
-def tracking_of(table: TableRef, snapshot: Snapshot) -> RowTrackingColumns | None:
-    """The columns with the row ids of the table; None without row tracking. Raises `RowTrackingColumnsError`."""
-    return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=table.label)
-
-
-def rows_kept_tags(table: TableRef, snapshot: Snapshot) -> dict[str, str]:
-    """The tag of a commit whose rows keep their ids. See "Writer Requirements for Row Tracking"."""
-    return {} if tracking_of(table, snapshot) is None else {ROWS_KEPT_TAG: "true"}
 
 
 ENABLED = "spark.databricks.delta.optimizeWrite.enabled"

@@ -16,6 +16,7 @@ from anabranch.log.log_segment import LogSegment
 from anabranch.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical
+from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.type_widening import check_type_changes
 from anabranch.snapshot.live_files import LiveFiles
@@ -28,8 +29,9 @@ _OF_METADATA = (
     "partition_columns",
     "physical_partition_columns",
     "physical_schema",
+    "row_tracking",
 )
-"""The properties of a snapshot that are derived from its metadata alone."""
+"""The properties of a snapshot that are derived from its metadata and its protocol alone."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,6 +93,11 @@ class Snapshot:
         return to_physical(self.schema, self.column_mapping_mode)
 
     @cached_property
+    def row_tracking(self) -> RowTrackingColumns | None:
+        """The columns with the row ids of the table; None without row tracking. Raises `RowTrackingColumnsError`."""
+        return row_tracking_columns(self.protocol, self.properties, self.schema, table=self.table_root)
+
+    @cached_property
     def skipping_columns(self) -> SkippingColumns:
         """Partition values and statistics of the files, in the order of `files.table`; parsed column by column."""
         return SkippingColumns(
@@ -105,7 +112,7 @@ class Snapshot:
 
     def with_parsed_metadata(self, earlier: Snapshot) -> Snapshot:
         """This snapshot, with what `earlier` has parsed of the metadata, if it has the same."""
-        if earlier.metadata is self.metadata:
+        if earlier.metadata is self.metadata and earlier.protocol is self.protocol:
             parsed = vars(earlier)
             vars(self).update({name: parsed[name] for name in _OF_METADATA if name in parsed})
         return self

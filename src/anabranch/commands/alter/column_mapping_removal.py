@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from anabranch.commands.data_files import rows_kept_tags, tracking_of
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.definition.table_definition import MAX_ID
 from anabranch.commands.read.read_table import scan_request
@@ -38,6 +37,7 @@ from anabranch.spark.engine import WriteRequest
 from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
 from anabranch.spark.write.rewrite_request import NO_LIMIT
 from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_draft import rows_kept_tags
 from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.read_set import FileKey
@@ -115,7 +115,7 @@ def _check_names(table: TableRef, snapshot: Snapshot) -> None:
 def _rewritten(table: TableRef, snapshot: Snapshot, before: Sequence[_Rewritten]) -> list[_Rewritten]:
     """All rows of `snapshot` in files with logical names. Files written `before` are reused where they still fit."""
     keys = [add.key for add in snapshot.files.to_actions()]
-    live, described = frozenset(keys), (snapshot.metadata.schema_string, tracking_of(table, snapshot))
+    live, described = frozenset(keys), (snapshot.metadata.schema_string, snapshot.row_tracking)
     kept = [part for part in before if part.sources <= live and (part.schema_json, part.tracking) == described]
     covered = frozenset(key for part in kept for key in part.sources)
     left = np.array([key not in covered for key in keys], dtype=np.bool_)
@@ -123,7 +123,7 @@ def _rewritten(table: TableRef, snapshot: Snapshot, before: Sequence[_Rewritten]
 
 
 def _written(table: TableRef, snapshot: Snapshot, chosen: FileMask, sources: frozenset[FileKey]) -> _Rewritten:
-    request, tracking = scan_request(table, snapshot), tracking_of(table, snapshot)
+    request, tracking = scan_request(table, snapshot), snapshot.row_tracking
     files = snapshot.files.rows(np.flatnonzero(chosen))
     begin_phase("rewrite files", files=len(files))
     scan = with_tracking(dataclasses.replace(request, files=files, prune=None), tracking)
@@ -181,7 +181,7 @@ def _committed(table: TableRef, snapshot: Snapshot, done: Sequence[_Rewritten], 
     }
     transaction = table.begin_at(Operation(name="REMOVE COLUMN MAPPING"), snapshot=snapshot)
     transaction.record_whole_table()
-    return transaction.commit(actions, metrics=metrics, tags=rows_kept_tags(table, snapshot), conflicts_with=_files)
+    return transaction.commit(actions, metrics=metrics, tags=rows_kept_tags(snapshot), conflicts_with=_files)
 
 
 def _files(commit: Commit) -> str | None:

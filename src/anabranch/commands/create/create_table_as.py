@@ -22,8 +22,7 @@ from anabranch.commands.definition.table_definition import (
     define_table,
     redefine_table,
 )
-from anabranch.commands.dml.statement import run_with_conflict_retries
-from anabranch.commands.optimize.auto_compaction import compact_after
+from anabranch.commands.dml.statement import compact_after, run_with_conflict_retries
 from anabranch.commands.table_access import TableRef, reports_progress
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_target import WriteTarget, write_rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 
-from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.row_deletion import delete_rows, with_deletes_recorded
 from anabranch.commands.dml.statement import (
     Outcome,
@@ -27,6 +26,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
+from anabranch.transactions.commit.commit_draft import rows_kept_tags
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.read_set import RowsOfFile
 from anabranch.transactions.statement_retry import FIRST, Attempt
@@ -62,7 +62,7 @@ def prepare_delete(
         num_affected_rows=changes.num_rows or 0,
         deleted_rows=changes.deleted_rows,
         metrics={**changes.metrics(), **deleted, **watch.metrics("scanTimeMs", "rewriteTimeMs")},
-        tags=rows_kept_tags(table, snapshot),
+        tags=rows_kept_tags(snapshot),
     )
 
 

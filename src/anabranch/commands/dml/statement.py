@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
 from pyroaring import BitMap64
 
-from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException, ConflictReason
@@ -21,7 +21,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.rows.cached_rows import CachedRows, release
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.session_settings import application_of
+from anabranch.spark.session.session_settings import application_of, compacts_after_commits
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.storage.log_store import is_local
 from anabranch.transactions.commit.commit_context import CommittedVersion
@@ -30,6 +30,8 @@ from anabranch.transactions.read_set import FileKey
 from anabranch.transactions.reserved_numbers import NumberRange
 from anabranch.transactions.statement_retry import FIRST, Attempt, execute_with_retries
 from anabranch.transactions.transaction import Transaction
+
+LOGGER = logging.getLogger("anabranch.optimize")
 
 RETRIES_SETTING = "spark.anabranch.conflictRetries"
 """How often a statement that lost to a true conflict is executed again; never by default."""
@@ -186,6 +188,23 @@ def _run_statement(table: TableRef, prepare: Prepare, conflict_retries: int | st
         _reset_application(table)
     compact_after(table, outcome.committed)
     return outcome
+
+
+def compact_after(table: TableRef, committed: CommittedVersion | None) -> None:
+    """Compact the partitions to which the commit has added files, if that is enabled and there are many small files.
+
+    Raises only an interrupt by the user: the statement is committed, and a failed compaction does not undo it.
+    """
+    if committed is None or committed.is_part or committed.is_shared:
+        return
+    try:
+        if compacts_after_commits(table.session, committed.snapshot.properties):
+            # Most programs never compact a table.
+            from anabranch.commands.optimize.auto_compaction import compact_small_files  # noqa: PLC0415
+
+            compact_small_files(table, committed)
+    except Exception:
+        LOGGER.warning("%s: the compaction after version %d failed", table.label, committed.version, exc_info=True)
 
 
 def run_with_conflict_retries(table: TableRef, run: Callable[[Attempt], T], conflict_retries: int | str | None) -> T:

@@ -17,7 +17,6 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.commands.data_files import tracking_of
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import can_be_true, files_wholly_true
@@ -101,7 +100,7 @@ class TargetRows:
         self.snapshot = snapshot
         self.vectors = vectors
         self.alias = alias
-        self.tracking = tracking_of(table, snapshot)
+        self.tracking = snapshot.row_tracking
 
     def candidates(self, predicate: Predicate) -> FileMask:
         """The files that can hold a row for which the predicate, in physical names, is true."""
@@ -184,11 +183,13 @@ class TargetRows:
     def _read(self, request: ScanRequest) -> ReadFiles:
         with_metadata = bool(metadata_columns(self.alias))
         scanned = dataclasses.replace(request, with_metadata=with_metadata)
-        frame = self.table.session.engine.scan(with_tracking(scanned, self.tracking))
-        if with_metadata and self.tracking is not None:
-            frame = frame.withColumn("_metadata", metadata_with_ids(frame, request.files, self.tracking))
-        rows = with_stable_ids(frame, request.files, self.tracking)
-        return ReadFiles(files=request.files, frame=named(rows, self.alias))
+        engine, files = self.table.session.engine, request.files
+        if self.tracking is None:
+            return ReadFiles(files=files, frame=named(engine.scan(scanned), self.alias))
+        frame = engine.scan(with_tracking(scanned, self.tracking))
+        if with_metadata:
+            frame = frame.withColumn("_metadata", metadata_with_ids(frame, files, self.tracking))
+        return ReadFiles(files=files, frame=named(with_stable_ids(frame, files, self.tracking), self.alias))
 
 
 def resolve_row_condition(

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
-from anabranch.commands.data_files import delete_data_files, rows_kept_tags
+from anabranch.commands.data_files import delete_data_files
 from anabranch.commands.dml.assignments import Assignments, Value, assignments, check_of_one_row, with_defaults
 from anabranch.commands.dml.row_deletion import (
     NO_CHANGES,
@@ -59,6 +59,7 @@ from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.session_settings import store_assignment
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
+from anabranch.transactions.commit.commit_draft import rows_kept_tags
 from anabranch.transactions.read_set import RowsOfFile
 from anabranch.transactions.statement_retry import FIRST, Attempt
 
@@ -112,7 +113,7 @@ def prepare_update(
             **changes.metrics(written),
             **watch.metrics("scanTimeMs", "rewriteTimeMs"),
         },
-        tags=rows_kept_tags(table, target.snapshot),
+        tags=rows_kept_tags(target.snapshot),
         cached=cached,
     )
 

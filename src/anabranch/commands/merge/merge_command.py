@@ -10,7 +10,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from anabranch.commands.catalog_registration import register_if_changed
-from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.identity_high_water import marks_alone
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.statement import (
@@ -38,6 +37,7 @@ from anabranch.spark.conditions.column_names import check_resolved
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.cached_rows import materialize, with_kept_batches
 from anabranch.spark.write.row_checks import typed_violations
+from anabranch.transactions.commit.commit_draft import rows_kept_tags
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.statement_retry import FIRST, Attempt
 from anabranch.transactions.transaction import Transaction
@@ -106,7 +106,7 @@ def prepare_merge(table: TableRef, statement: MergeStatement, attempt: Attempt =
             deleted_rows=merged.changes.deleted_rows,
             counts=counts,
             metrics={**metrics, **watch.metrics(*_PARTS)},
-            tags=rows_kept_tags(table, plan.snapshot),
+            tags=rows_kept_tags(plan.snapshot),
             edited_properties=marks_alone(plan.snapshot, plan.target.metadata, merged.table_actions)
             if merged.generated
             else None,

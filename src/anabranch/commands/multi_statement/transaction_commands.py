@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from anabranch.clock import random_uuid
 from anabranch.commands.catalog_registration import register_if_changed
+from anabranch.commands.dml.statement import compact_after
 from anabranch.commands.multi_statement.net_feed import ChangedRows
-from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.commits import TransactionStateError
 from anabranch.protocol.actions import AddCDCFile

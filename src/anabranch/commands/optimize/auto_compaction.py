@@ -8,7 +8,6 @@ has `autoCompact.minNumFiles` small files. It is an OPTIMIZE, which never confli
 from __future__ import annotations
 
 import dataclasses
-import logging
 
 import numpy as np
 import numpy.typing as npt
@@ -19,47 +18,14 @@ from anabranch.commands.definition.clustering import quoted_clustering_columns
 from anabranch.commands.optimize.cluster_cubes import NO_CUBE, Cubes
 from anabranch.commands.optimize.optimize_command import optimize_job
 from anabranch.commands.optimize.optimize_plan import FilesToPlan
-from anabranch.commands.optimize.optimize_settings import AUTO_COMPACT, OptimizeSettings, whole_number
+from anabranch.commands.optimize.optimize_settings import OptimizeSettings, whole_number
 from anabranch.commands.optimize.partition_selection import partitions_of
 from anabranch.commands.optimize.rewrite_job import run_rewrite_job
 from anabranch.commands.table_access import TableRef
-from anabranch.errors.arguments import InvalidOptionError
 from anabranch.protocol.actions import AddFile
-from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.session.session_settings import AUTO_COMPACT
 from anabranch.transactions.commit.commit_context import CommittedVersion
-
-LOGGER = logging.getLogger("anabranch.optimize")
-
-_ON = frozenset({"true", "auto", "legacy"})
-"""`auto` and `legacy` are values for other writers of Delta tables; here they mean `true`."""
-
-
-def compact_after(table: TableRef, committed: CommittedVersion | None) -> None:
-    """Compact the partitions to which the commit has added files, if that is enabled and there are many small files.
-
-    Raises only an interrupt by the user: the statement is committed, and a failed compaction does not undo it.
-    """
-    if committed is None or committed.is_part or committed.is_shared:
-        return
-    try:
-        if is_enabled(table, committed.snapshot.properties):
-            _compact(table, committed)
-    except Exception:
-        version = committed.version
-        LOGGER.warning("%s: the compaction after version %d failed", table.label, version, exc_info=True)
-
-
-def is_enabled(table: TableRef, properties: TableProperties) -> bool:
-    """Whether the session or, without a setting of the session, the table enables it. Raises `InvalidOptionError`."""
-    name = f"{AUTO_COMPACT}enabled"
-    text = table.session.setting(name)
-    if text is None:
-        return properties.auto_compact_enabled
-    word = text.strip().lower()
-    if word not in _ON | {"false"}:
-        raise InvalidOptionError(option=name, value=text, problem="it must be true, auto, legacy or false")
-    return word in _ON
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +42,7 @@ class Threshold:
     """How many partitions are compacted at once, those with the most small files first."""
 
 
-def _compact(table: TableRef, committed: CommittedVersion) -> None:
+def compact_small_files(table: TableRef, committed: CommittedVersion) -> None:
     """Run an OPTIMIZE of the partitions that exceed the threshold."""
     added = [action.path for action in committed.actions if isinstance(action, AddFile) and action.data_change]
     if not added:

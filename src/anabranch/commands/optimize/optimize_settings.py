@@ -7,10 +7,9 @@ from typing import Final
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.protocol.properties import TableProperties
-from anabranch.spark.session.session_settings import SessionSettings
+from anabranch.spark.session.session_settings import AUTO_COMPACT, SessionSettings
 
 PREFIX: Final = "spark.databricks.delta.optimize."
-AUTO_COMPACT: Final = "spark.databricks.delta.autoCompact."
 AUTO_COMPACT_FILE_BYTES_DEFAULT: Final = 128 << 20
 CHECK_STATISTICS_SETTING: Final = f"{PREFIX}zorder.checkStatsCollection.enabled"
 RANGES_SETTING: Final = "spark.databricks.io.skipping.mdc.rangeId.max"

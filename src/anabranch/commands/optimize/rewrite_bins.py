@@ -12,7 +12,6 @@ from py4j.protocol import Py4JError
 from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 
-from anabranch.commands.data_files import tracking_of
 from anabranch.commands.optimize.bin_packing import PlannedBin
 from anabranch.commands.optimize.cluster_cubes import in_cube_of
 from anabranch.commands.optimize.optimize_plan import Plan
@@ -140,7 +139,7 @@ def rewritten_bin(planned: PlannedBin, adds: tuple[AddFile, ...], removes: tuple
 def rewrite_request(table: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin) -> RewriteRequest:
     """The request to write the rows of the bin's files to others, with the row ids that they have."""
     files = snapshot.files.rows(planned.files)
-    tracking = tracking_of(table, snapshot)
+    tracking = snapshot.row_tracking
     scan = dataclasses.replace(scan_request(table, snapshot), files=files, prune=None)
     return RewriteRequest(
         scan=with_tracking(scan, tracking),

@@ -11,7 +11,6 @@ import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.optimize.bin_packing import PlannedBin, batches
 from anabranch.commands.optimize.optimize_metrics import commit_metrics
 from anabranch.commands.optimize.optimize_plan import FilesInCubes, Plan
@@ -26,6 +25,7 @@ from anabranch.protocol.features import check_writable
 from anabranch.schema.logical_types import check_no_intervals
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.session_settings import default_parallelism
+from anabranch.transactions.commit.commit_draft import rows_kept_tags
 from anabranch.transactions.proposed_commit import Operation
 
 LOGGER = logging.getLogger("anabranch.optimize")
@@ -180,7 +180,7 @@ def _commit(
     metrics: Mapping[str, int | str] = commit_metrics(written)
     try:
         committed = transaction.commit_bins(
-            actions, [rewritten.part for rewritten in written], metrics=metrics, tags=rows_kept_tags(table, snapshot)
+            actions, [rewritten.part for rewritten in written], metrics=metrics, tags=rows_kept_tags(snapshot)
         )
     except DeltaConcurrentModificationException as lost:
         # The table itself has changed, so that the written files are of no use and the bins must be planned again.

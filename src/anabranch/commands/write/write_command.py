@@ -9,18 +9,17 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from anabranch.commands.catalog_registration import register, register_if_changed
-from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.identity_high_water import generated_numbers, marks_alone, with_moved_marks
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import (
+    compact_after,
     run_with_conflict_retries,
     version_as_resolved,
     version_looked_up,
     version_to_read,
 )
 from anabranch.commands.dml.target_table import TargetRows
-from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import (
     TableRef,
     check_may_be_part,
@@ -55,6 +54,7 @@ from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.transactions.commit.commit_context import CommittedVersion
+from anabranch.transactions.commit.commit_draft import rows_kept_tags
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.reserved_numbers import NumberRange
 from anabranch.transactions.statement_retry import FIRST, Attempt
@@ -123,10 +123,10 @@ def stream_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def write_tags(table: TableRef, options: WriteOptions, snapshot: Snapshot | None) -> dict[str, str]:
+def write_tags(options: WriteOptions, snapshot: Snapshot | None) -> dict[str, str]:
     """The tags that say that rows keep their ids, for a write that replaces only the rows of a condition."""
     chooses = options.replace_where is not None or options.replaced is not None
-    return rows_kept_tags(table, snapshot) if snapshot is not None and chooses and options.data_change else {}
+    return rows_kept_tags(snapshot) if snapshot is not None and chooses and options.data_change else {}
 
 
 _METADATA = re.compile(r"(?<![\w`'.\"])`?_metadata`?\s*\.", re.IGNORECASE)
@@ -264,7 +264,7 @@ def _write_once(
         actions,
         deleted_rows=replaced.deleted_rows,
         metrics={**metrics, **attempt.metrics()},
-        tags={**write_tags(table, options, snapshot), **attempt.tags()},
+        tags={**write_tags(options, snapshot), **attempt.tags()},
         edited_properties=marks_alone(snapshot, target.metadata, actions) if numbers else None,
         # A query of the table itself, and a condition on it, may have other results with more columns.
         on_new_columns=None if transaction.reads().reads_rows else target.on_new_columns,

@@ -36,7 +36,6 @@ from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
-from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import contains_type, quote
 from anabranch.snapshot.snapshot import Snapshot
@@ -99,7 +98,7 @@ class RowLocator:
 
         A row that was changed has the same id and another version: it is not the row that was read.
         """
-        tracking = self._tracking(snapshot)
+        tracking = snapshot.row_tracking
         if tracking is None:
             return None
         wanted, candidates = self._both(snapshot, shown, outputs, StructType([*tracking.fields]))
@@ -114,7 +113,7 @@ class RowLocator:
         """
         if not _can_be_compared(snapshot.schema):
             return None
-        tracking = self._tracking(snapshot)
+        tracking = snapshot.row_tracking
         if tracking is not None:
             wanted, candidates = self._both(snapshot, shown, outputs, StructType([tracking.fields[0]]))
             if pc.any(pc.is_in(candidates[_DIGEST], value_set=wanted[_DIGEST].combine_chunks())).as_py():
@@ -130,13 +129,10 @@ class RowLocator:
         hashes = self._spark.createDataFrame(pa.table({_HASH: pc.unique(wanted[_HASH])}))
         return wanted, self._described(snapshot, outputs, columns, only=hashes).toArrow()
 
-    def _tracking(self, snapshot: Snapshot) -> RowTrackingColumns | None:
-        return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=self._root)
-
     def _described(
         self, snapshot: Snapshot, files: Sequence[AddFile], columns: StructType, *, only: DataFrame | None = None
     ) -> DataFrame:
-        tracking, request = self._tracking(snapshot), self._request(snapshot, files)
+        tracking, request = snapshot.row_tracking, self._request(snapshot, files)
         frame = with_stable_ids(self._engine.scan(with_tracking(request, tracking)), request.files, tracking)
         fields = columns.fields
         if only is not None and tracking is not None and tracking.row_id in columns.names:

@@ -90,6 +90,9 @@ def check_names(options: Mapping[str, str]) -> None:
 
 
 CASE_SENSITIVE_SETTING = "spark.sql.caseSensitive"
+AUTO_COMPACT = "spark.databricks.delta.autoCompact."
+_COMPACTS = frozenset({"true", "auto", "legacy"})
+"""`auto` and `legacy` are values for other writers of Delta tables; here they mean `true`."""
 
 
 class Settings(Protocol):
@@ -120,6 +123,21 @@ def automatic_widening(session: Settings, properties: TableProperties) -> Wideni
         return Widening((setting or "").lower())
     except ValueError:
         return Widening.SAME_FAMILY
+
+
+def compacts_after_commits(session: Settings, properties: TableProperties) -> bool:
+    """Whether the session or, without a setting of the session, the table compacts small files after each commit.
+
+    Raises `InvalidOptionError`.
+    """
+    name = f"{AUTO_COMPACT}enabled"
+    text = session.setting(name)
+    if text is None:
+        return properties.auto_compact_enabled
+    word = text.strip().lower()
+    if word not in _COMPACTS | {"false"}:
+        raise InvalidOptionError(option=name, value=text, problem="it must be true, auto, legacy or false")
+    return word in _COMPACTS
 
 
 def application_of(values: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:

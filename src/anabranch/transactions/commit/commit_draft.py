@@ -26,6 +26,7 @@ from anabranch.protocol.features import active, supported
 from anabranch.protocol.log_paths import VERSION_MAX, commit_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.value_text import LONG_MAX
+from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import PutOutcome
 from anabranch.transactions.commit.commit_context import CommitContext
 from anabranch.transactions.commit.invariants import check_invariants
@@ -33,7 +34,7 @@ from anabranch.transactions.conflicts.latest_state import LatestState
 from anabranch.transactions.conflicts.metadata_compatibility import moved_marks
 from anabranch.transactions.conflicts.rebase_report import LANDED_AFTER_TAG, version_ranges
 from anabranch.transactions.proposed_commit import ProposedCommit, encoded_metrics, isolation_level_text
-from anabranch.transactions.rows.row_ids import assigns_row_ids, with_ids, with_row_ids
+from anabranch.transactions.rows.row_ids import ROW_TRACKING_FEATURE, with_ids, with_row_ids
 
 # The time of a commit. See "In-Commit Timestamps".
 
@@ -121,6 +122,11 @@ ONLY_MARKS_TAG = "delta.identity.schemaUpdate"
 generate no values are committed beside such a commit."""
 
 
+def rows_kept_tags(snapshot: Snapshot) -> dict[str, str]:
+    """The tag of a commit whose rows keep their ids. See "Writer Requirements for Row Tracking"."""
+    return {} if snapshot.row_tracking is None else {ROWS_KEPT_TAG: "true"}
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CommitDraft:
     """A complete commit for one version, not yet in the log. Its invariants have been checked."""
@@ -157,7 +163,7 @@ def draft_commit(ours: ProposedCommit, latest: LatestState, *, now_ms: int, engi
         else action
         for action in ours.actions
     )
-    if tracks_rows(protocol, metadata):
+    if tracked := tracks_rows(protocol, metadata):
         actions = with_row_ids(
             _with_existing_ids(actions, latest),
             after=latest.row_id_high_water_mark,
@@ -176,7 +182,7 @@ def draft_commit(ours: ProposedCommit, latest: LatestState, *, now_ms: int, engi
         is_blind_append=ours.is_blind_append,
         operation_metrics=dict(encoded_metrics(ours.metrics)),
         user_metadata=ours.operation.user_metadata,
-        tags=_tags(ours, latest, tracks_rows=tracks_rows(protocol, metadata)) or None,
+        tags=_tags(ours, latest, tracked=tracked) or None,
         engine_info=engine_info,
         txn_id=ours.txn_id,
     )
@@ -210,7 +216,7 @@ def _is_late(removed_ms: int | None, now_ms: int) -> bool:
 def tracks_rows(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether every new file must have row ids."""
     suspended = TableProperties(metadata.configuration).row_tracking_suspended
-    return assigns_row_ids(protocol, suspended=suspended)
+    return supported(protocol, ROW_TRACKING_FEATURE) and not suspended
 
 
 def _with_existing_ids(actions: Sequence[Action], latest: LatestState) -> list[Action]:
@@ -226,13 +232,13 @@ def _lacks_row_ids(action: Action) -> TypeGuard[AddFile | RemoveFile]:
     return isinstance(action, AddFile | RemoveFile) and action.base_row_id is None
 
 
-def _tags(ours: ProposedCommit, latest: LatestState, *, tracks_rows: bool) -> dict[str, str]:
+def _tags(ours: ProposedCommit, latest: LatestState, *, tracked: bool) -> dict[str, str]:
     tags = dict(ours.tags)
     if ours.metadata is not None and latest.metadata is not None and moved_marks(latest.metadata, ours.metadata):
         tags[ONLY_MARKS_TAG] = "true"
     if latest.winners:
         tags[LANDED_AFTER_TAG] = version_ranges(winner.version for winner in latest.winners)
-    if tracks_rows and (ROWS_KEPT_TAG not in tags or not _tracked_when_read(latest)):
+    if tracked and (ROWS_KEPT_TAG not in tags or not _tracked_when_read(latest)):
         tags[ROWS_KEPT_TAG] = "false" if _copies_rows(ours) else "true"
     return tags
 

@@ -10,7 +10,6 @@ import msgspec
 
 from anabranch.errors.commits import MalformedDomainError, NumbersExhaustedError, RowIdsNeedStatisticsError
 from anabranch.protocol.actions import Action, AddFile, DomainMetadata, RemoveFile
-from anabranch.protocol.actions import Protocol as TableProtocol
 from anabranch.protocol.value_text import LONG_MAX
 
 FileAction = TypeVar("FileAction", bound=AddFile | RemoveFile)
@@ -89,11 +88,6 @@ def visible_row_count(stats: str | None, hidden: int) -> int | None:
 def visible_row_count_of(add: AddFile) -> int | None:
     """The number of visible rows of a file; None where it is not known."""
     return visible_row_count(add.stats, add.num_hidden_rows)
-
-
-def assigns_row_ids(protocol: TableProtocol, *, suspended: bool) -> bool:
-    """Whether new files need row ids: row tracking is supported, active or not, and not suspended."""
-    return ROW_TRACKING_FEATURE in (protocol.writer_features or ()) and not suspended
 
 
 def with_row_ids(actions: Sequence[Action], *, after: int, version: int, table: str) -> tuple[Action, ...]:
