@@ -8,7 +8,7 @@ from anabranch.commands.table_access import existing_table_at, table_named
 from anabranch.connect_messages.own_server import session_behind
 from anabranch.errors.environment import ServerWithoutDeltaError
 from anabranch.progress.progress_events import reporting
-from anabranch.spark.gateway.session_identity import is_connect
+from anabranch.spark.gateway.jvm_sessions import is_connect
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import is_absolute_path
 from anabranch.table_report.report_file import TableReport

@@ -14,7 +14,7 @@ from anabranch.connect_messages.server_capabilities import check_knows_delta
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.progress.progress_display import install_display, uninstall_display
 from anabranch.spark.gateway.error_text import error_in
-from anabranch.spark.gateway.session_identity import is_connect
+from anabranch.spark.gateway.jvm_sessions import is_connect
 from anabranch.spark.jvm_start import quiet_start, starting_java
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import anabranch
 from anabranch.errors.environment import SessionCatalogTakenError
-from anabranch.spark.gateway.session_identity import identity
+from anabranch.spark.gateway.jvm_sessions import identity
 from anabranch.spark.session import delta_session
 from anabranch.spark.session.delta_session import DeltaSession
 from extension.own_processes import run_program

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.spark.conditions.user_condition import resolve_condition
-from anabranch.spark.gateway.jvm_time_zones import zones_of
+from anabranch.spark.gateway.jvm_sessions import zones_of
 from anabranch.tables import DeltaTable
 from session_kinds import CONNECT, in_this_process, table_ref
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import prepare_restore
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, TimeTravel
 from anabranch.exceptions import DeltaConcurrentModificationException
 from tables.made_tables import numbered_table
 from tables.races import beaten

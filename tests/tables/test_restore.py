@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.commands.dml.delete import prepare_delete
-from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import prepare_restore, restore
+from anabranch.commands.table_access import TimeTravel
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.log import TimestampAfterLatestCommitError, VersionNotFoundError
 from anabranch.errors.tables import RestoreBeyondRetentionError, RestoreFilesMissingError

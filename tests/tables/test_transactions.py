@@ -21,7 +21,7 @@ from anabranch.exceptions import (
     ConcurrentDeleteReadException,
     DeltaConcurrentModificationException,
 )
-from anabranch.spark.gateway.session_identity import identity
+from anabranch.spark.gateway.jvm_sessions import identity
 from anabranch.spark.session.delta_session import SESSIONS_KEPT_MAX, DeltaSession
 from anabranch.tables import DeltaTable
 from session_kinds import classic

@@ -74,7 +74,7 @@ def enable_once(spark: Any) -> None:
     # This module is loaded during the import of PySpark; once there is a session, PySpark can be imported.
     import anabranch  # noqa: PLC0415
     from anabranch.errors.environment import ServerWithoutDeltaError  # noqa: PLC0415
-    from anabranch.spark.gateway.session_identity import identity, is_connect  # noqa: PLC0415
+    from anabranch.spark.gateway.jvm_sessions import identity, is_connect  # noqa: PLC0415
 
     with _busy():
         session_id = spark.session_id if is_connect(spark) else identity(spark)

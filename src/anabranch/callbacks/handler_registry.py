@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.errors.base import DeltaError
 from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
-from anabranch.spark.gateway.session_identity import identity
+from anabranch.spark.gateway.jvm_sessions import identity
 
 if TYPE_CHECKING:
     from anabranch.callbacks.driver import Driver

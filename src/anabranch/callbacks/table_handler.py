@@ -21,7 +21,6 @@ from anabranch.callbacks.change_feeds import (
 )
 from anabranch.callbacks.driver import Driver, joined, time_of_micros
 from anabranch.commands.definition.clustering import clustering_shown
-from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_time_travel
 from anabranch.commands.read.read_changes import reads_changes
 from anabranch.commands.read.read_table import (
     FolderTable,
@@ -31,7 +30,15 @@ from anabranch.commands.read.read_table import (
     table_in_folder,
     time_travel_of,
 )
-from anabranch.commands.table_access import TableRef, no_table, table_at, table_of_entry
+from anabranch.commands.table_access import (
+    NEWEST,
+    TableRef,
+    TimeTravel,
+    no_table,
+    split_time_travel,
+    table_at,
+    table_of_entry,
+)
 from anabranch.errors.arguments import (
     HistoricalTargetError,
     InvalidOptionError,

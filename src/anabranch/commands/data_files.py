@@ -1,4 +1,4 @@
-"""Writes rows as data files of a table, for all statements that add rows, and finds the columns with row ids.
+"""Writes rows as data files of a table, for all statements that add rows.
 
 An optimized write shuffles the rows first, so that it makes few, larger files. Spark's own adaptive shuffle does it:
 rows of one partition of the table come together, and tasks are joined or split until each has about as much as a file

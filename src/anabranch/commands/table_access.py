@@ -1,4 +1,7 @@
-"""Resolves paths and names to tables: by the folder, or by the session's catalog."""
+"""Resolves paths and names to tables: by the folder, or by the session's catalog.
+
+A path may end in a version, a time, or folders of partitions.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from typing import Concatenate, ParamSpec, TypeVar
+from urllib.parse import unquote
 
-from anabranch.commands.path_suffixes import split_partitions, split_time_travel
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.base import DeltaError
-from anabranch.errors.commits import ConflictReason, MetadataChangedException, StatementInTransactionError
+from anabranch.errors.commits import StatementInTransactionError
 from anabranch.errors.tables import LocationInTableError, NotADeltaTableError, TableLocationMismatchError
 from anabranch.progress.progress_events import reporting
 from anabranch.snapshot.snapshot import Snapshot
@@ -33,6 +38,52 @@ from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.multi_statement.open_transaction import OpenTransaction, open_transaction
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.transaction import Transaction
+
+_VERSION_SUFFIX = re.compile(r"^(.*)@[vV](\d+)$", re.DOTALL)
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_TIMESTAMP_SUFFIX = re.compile(r"^(.*)@(\d{17})$", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TimeTravel:
+    """The version to read, by number or by time; the newest without either."""
+
+    version: int | None = None
+    timestamp: str | datetime | None = None
+    """A string is cast as Spark does, in the session's time zone."""
+
+    @property
+    def is_newest(self) -> bool:
+        return self.version is None and self.timestamp is None
+
+
+NEWEST = TimeTravel()
+
+
+def split_time_travel(path: str) -> tuple[str, TimeTravel]:
+    """The path or name without `@v3` or `@20240131093000000`, and the version that this suffix names."""
+    if match := _VERSION_SUFFIX.match(path):
+        return match[1], TimeTravel(version=int(match[2]))
+    if match := _TIMESTAMP_SUFFIX.match(path):
+        digits = match[2]
+        text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}"
+        return match[1], TimeTravel(timestamp=text)
+    return path, NEWEST
+
+
+def split_partitions(path: str) -> tuple[str, dict[str, str | None]]:
+    """Split `/t/date=2024-01-01/part=2` into `/t` and the values by column; other paths have no values.
+
+    Names of folders are escaped as Hive does: some characters by `%` and two digits, and NULL by a reserved name.
+    """
+    values: dict[str, str | None] = {}
+    root = path.rstrip("/")
+    while "=" in root.rsplit("/", 1)[-1]:
+        root, folder = root.rsplit("/", 1)
+        column, value = folder.split("=", 1)
+        values[unquote(column)] = None if value == _NULL_FOLDER else unquote(value)
+    return root, dict(reversed(values.items()))
+
 
 LOGGER = logging.getLogger("anabranch.commit")
 LISTED_FILES_MAX = 100
@@ -179,24 +230,6 @@ def no_table(table: TableRef) -> NotADeltaTableError:
             convert = f"its files are Parquet; CONVERT TO DELTA parquet.`{table.path}` makes a table of them"
             return NotADeltaTableError(table=table.label, found=convert)
     return NotADeltaTableError(table=table.label)
-
-
-def check_same_table(table: TableRef, snapshot: Snapshot, *, table_id: str) -> None:
-    """Check, between the commits of one statement, that the table has not been replaced by another.
-
-    Raises `MetadataChangedException`.
-    """
-    if snapshot.metadata.id == table_id:
-        return
-    raise MetadataChangedException(
-        table=table.label,
-        version=None,
-        operation="another program",
-        read_version=snapshot.version,
-        reason=ConflictReason.TABLE_REPLACED,
-        where=f"table id {snapshot.metadata.id} instead of {table_id}",
-        advice="Check that the new table is the one you mean, then run the operation again.",
-    )
 
 
 def holds_parquet(table: TableRef) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from anabranch.errors.environment import ServerWithoutDeltaError
-from anabranch.spark.gateway.session_identity import is_connect
+from anabranch.spark.gateway.jvm_sessions import is_connect
 
 ANSWERED = "spark.anabranch.tables.answered"
 """A setting of clients' sessions, `true` where anabranch's server answers messages about tables."""

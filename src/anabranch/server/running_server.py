@@ -19,7 +19,7 @@ from anabranch.server.jdbc_server import JdbcServer
 from anabranch.server.logins import forget_sessions, limit_logins, read_users, require_logins, watch_sessions
 from anabranch.server.warehouse_guard import lift_restriction, restrict_to_warehouse
 from anabranch.sessions import enable
-from anabranch.spark.gateway.session_identity import is_connect, is_stopped
+from anabranch.spark.gateway.jvm_sessions import is_connect, is_stopped
 
 logger = logging.getLogger("anabranch.server")
 

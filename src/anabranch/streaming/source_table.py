@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql.types import StructType
 
 from anabranch.change_feed.feed_columns import feed_schema
-from anabranch.commands.path_suffixes import split_time_travel
-from anabranch.commands.table_access import TableRef, table_at
+from anabranch.commands.table_access import TableRef, split_time_travel, table_at
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import StreamedSchemaStaleError
 from anabranch.errors.tables import ReadWithoutColumnsError

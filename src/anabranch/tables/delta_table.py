@@ -9,7 +9,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.path_suffixes import TimeTravel
+from anabranch.commands.table_access import TimeTravel
 from anabranch.display_tables import html_facts, html_paragraph, html_table
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.base import DeltaError

@@ -17,9 +17,15 @@ from anabranch.commands.drop_feature.drop_feature import alter_add_feature, alte
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.optimize.optimize_command import optimize_frame
 from anabranch.commands.other_formats.symlink_manifests import generate
-from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import restore_frame
-from anabranch.commands.table_access import TableRef, existing_table_at, table_at, table_named, table_to_create
+from anabranch.commands.table_access import (
+    TableRef,
+    TimeTravel,
+    existing_table_at,
+    table_at,
+    table_named,
+    table_to_create,
+)
 from anabranch.commands.vacuum.vacuum_command import VacuumRequest, nothing, vacuum
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import TableNotFoundError

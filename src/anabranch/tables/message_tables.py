@@ -20,8 +20,8 @@ from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.optimize.optimize_metrics import RESULT as OPTIMIZED
-from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import RESULT as RESTORED
+from anabranch.commands.table_access import TimeTravel
 from anabranch.connect_messages.message_classes import message
 from anabranch.connect_messages.message_sender import MessageRelation, MessageSender, raised_as_ours
 from anabranch.errors.tables import ReadWithoutColumnsError

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.merge.merge_statement import MergeStatement
-from anabranch.commands.path_suffixes import TimeTravel
+from anabranch.commands.table_access import TimeTravel
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,8 @@ import typer
 
 from anabranch.cli.output import facts_table
 from anabranch.commands.optimize.optimize_command import optimize_frame
-from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import restore_frame
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, TimeTravel
 from anabranch.commands.vacuum.vacuum_command import Vacuumed, VacuumRequest, vacuum
 from anabranch.text_format import count, plain, size
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anabranch.cli.table_opening import milliseconds, open_snapshots, storage_options
-from anabranch.commands.path_suffixes import TimeTravel
+from anabranch.commands.table_access import TimeTravel
 from anabranch.errors.arguments import InvalidArgumentError
 
 if TYPE_CHECKING:

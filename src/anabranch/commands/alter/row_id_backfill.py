@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from anabranch.commands.alter.alter_transaction import Alteration
 from anabranch.commands.definition.table_definition import current_properties
+from anabranch.commands.dml.statement import check_same_table
 from anabranch.commands.dml.target_table import with_counted_rows
-from anabranch.commands.table_access import TableRef, check_same_table, reports_progress
+from anabranch.commands.table_access import TableRef, reports_progress
 from anabranch.errors.alterations import RowTrackingEnablementError
 from anabranch.log.file_columns import FileMask
 from anabranch.progress.progress_events import add_done, begin_phase

@@ -15,10 +15,9 @@ from anabranch.clock import random_uuid
 from anabranch.commands.convert.convert_source import convert_source
 from anabranch.commands.convert.convert_table import prepare_conversion
 from anabranch.commands.definition.table_definition import MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN, table_shape
-from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_table import snapshot_of
 from anabranch.commands.restore.restore_definition import schema_with_marks
-from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
+from anabranch.commands.table_access import TableRef, TimeTravel, is_delta_identifier, table_identified
 from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.schema import ColumnMappingChangeError
 from anabranch.errors.tables import CloneSourceError, NotADeltaTableError

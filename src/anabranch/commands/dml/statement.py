@@ -13,7 +13,12 @@ from pyroaring import BitMap64
 
 from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.arguments import InvalidArgumentError
-from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException, ConflictReason
+from anabranch.errors.commits import (
+    AppendOnlyTableError,
+    ConcurrentTransactionException,
+    ConflictReason,
+    MetadataChangedException,
+)
 from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
@@ -271,6 +276,24 @@ def check_may_change_rows(table: TableRef, snapshot: Snapshot, operation: str) -
     check_writable(snapshot.protocol, table=table.label)
     if snapshot.properties.append_only:
         raise AppendOnlyTableError(table=table.label, operation=operation)
+
+
+def check_same_table(table: TableRef, snapshot: Snapshot, *, table_id: str) -> None:
+    """Check, between the commits of one statement, that the table has not been replaced by another.
+
+    Raises `MetadataChangedException`.
+    """
+    if snapshot.metadata.id == table_id:
+        return
+    raise MetadataChangedException(
+        table=table.label,
+        version=None,
+        operation="another program",
+        read_version=snapshot.version,
+        reason=ConflictReason.TABLE_REPLACED,
+        where=f"table id {snapshot.metadata.id} instead of {table_id}",
+        advice="Check that the new table is the one you mean, then run the operation again.",
+    )
 
 
 def uses_vectors(snapshot: Snapshot) -> bool:

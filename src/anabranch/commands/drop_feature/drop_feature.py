@@ -14,6 +14,7 @@ import logging
 import msgspec
 
 from anabranch.commands.alter.alter_properties import alter_set_properties
+from anabranch.commands.dml.statement import check_same_table
 from anabranch.commands.drop_feature.feature_history import (
     checkpoint_if_possible,
     commit_with_checkpoint,
@@ -25,7 +26,7 @@ from anabranch.commands.drop_feature.feature_history import (
 )
 from anabranch.commands.drop_feature.feature_registry import REMOVALS, FeatureRemoval
 from anabranch.commands.drop_feature.feature_usage import newest_v2_checkpoint
-from anabranch.commands.table_access import TableRef, check_same_table, reports_progress
+from anabranch.commands.table_access import TableRef, reports_progress
 from anabranch.errors.alterations import (
     FeatureDropError,
     FeatureInHistoryError,

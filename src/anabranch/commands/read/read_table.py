@@ -11,9 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
-from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_partitions, split_time_travel
 from anabranch.commands.read.read_changes import to_milliseconds
-from anabranch.commands.table_access import TableRef, table_at
+from anabranch.commands.table_access import NEWEST, TableRef, TimeTravel, split_partitions, split_time_travel, table_at
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError

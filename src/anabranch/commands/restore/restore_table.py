@@ -19,10 +19,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.statement import check_may_change_rows, run_with_conflict_retries
-from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.restore.restore_definition import restored_definition
-from anabranch.commands.table_access import TableRef, reports_progress
+from anabranch.commands.table_access import TableRef, TimeTravel, reports_progress
 from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.log import (

@@ -24,7 +24,7 @@ from anabranch.spark.conditions.column_names import PhysicalNames, RowNames, met
 from anabranch.spark.conditions.repeatable_rows import fix_clock
 from anabranch.spark.conditions.user_condition import empty_frame, passed_filters, text_of
 from anabranch.spark.gateway.jvm_classes import column_of
-from anabranch.spark.gateway.jvm_time_zones import session_zone
+from anabranch.spark.gateway.jvm_sessions import session_zone
 
 
 class Scope(enum.Enum):

@@ -20,7 +20,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes, PhysicalNames, RowNames, metadata_columns, named
 from anabranch.spark.conditions.repeatable_rows import fix_clock
-from anabranch.spark.gateway.jvm_time_zones import session_zone, zones_of
+from anabranch.spark.gateway.jvm_sessions import session_zone, zones_of
 
 _NO_VERSION_CHOSEN = "delta: "
 """The beginning of the description of the Java class `TableFiles`."""

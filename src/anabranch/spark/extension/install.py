@@ -19,7 +19,7 @@ from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint, is_in_ca
 from anabranch.spark.gateway.callback_server import PURPOSE as CONNECTIONS
 from anabranch.spark.gateway.callback_server import start_callback_server
 from anabranch.spark.gateway.jvm_classes import cache_lookups
-from anabranch.spark.gateway.session_identity import is_connect
+from anabranch.spark.gateway.jvm_sessions import is_connect
 
 _PURPOSE = "errors of the JVM"
 _UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"

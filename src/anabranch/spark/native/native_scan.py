@@ -36,7 +36,7 @@ from anabranch.schema.names import SPARK_ROW_INDEX
 from anabranch.spark.conditions.column_names import PhysicalNames
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
-from anabranch.spark.gateway.jvm_time_zones import zones_of
+from anabranch.spark.gateway.jvm_sessions import zones_of
 from anabranch.spark.gateway.python_errors import throwable
 from anabranch.spark.native.plan_reading import description_of
 from anabranch.spark.rows.file_listing import (

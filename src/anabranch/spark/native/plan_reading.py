@@ -18,7 +18,7 @@ from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.engine import NEWEST_VERSION, Match, OwnRead
 from anabranch.spark.gateway.jvm_classes import column_of
-from anabranch.spark.gateway.jvm_time_zones import zones_of
+from anabranch.spark.gateway.jvm_sessions import zones_of
 from anabranch.spark.native.plan_joins import Joined, Joins, conjuncts, elements
 
 _DESCRIPTION = re.compile(r"anabranch: version (\d+|past|newest) of (.*)", re.DOTALL)

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, NumericType, StringType, StructField
 
 from anabranch.spark.conditions.repeatable_rows import is_deterministic, is_repeatable
-from anabranch.spark.gateway.session_identity import is_stopped
+from anabranch.spark.gateway.jvm_sessions import is_stopped
 
 LOGGER = logging.getLogger("anabranch.spark")
 CACHED_ROWS_MAX = 500_000

@@ -23,8 +23,7 @@ from anabranch.protocol.time_zones import TimeZone
 from anabranch.snapshot.snapshot_cache import SnapshotCache, shared_snapshots_of
 from anabranch.spark.gateway.callback_endpoint import is_in_callback
 from anabranch.spark.gateway.jvm_classes import split_map
-from anabranch.spark.gateway.jvm_time_zones import session_zone
-from anabranch.spark.gateway.session_identity import identity
+from anabranch.spark.gateway.jvm_sessions import identity, session_zone
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_locator import RowLocator
 from anabranch.spark.session.classic_catalog import ClassicCatalog

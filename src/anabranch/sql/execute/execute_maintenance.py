@@ -12,9 +12,9 @@ from anabranch.commands.convert.convert_table import convert_to_delta
 from anabranch.commands.optimize.optimize_command import optimize_frame
 from anabranch.commands.optimize.purge import purge_frame
 from anabranch.commands.other_formats.symlink_manifests import check_mode, generate
-from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_table import parse_version
 from anabranch.commands.restore.restore_table import restore_frame
+from anabranch.commands.table_access import TimeTravel
 from anabranch.commands.vacuum.vacuum_command import VacuumRequest, vacuum_frame
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.maintenance import VacuumModeError

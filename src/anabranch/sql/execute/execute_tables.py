@@ -14,9 +14,8 @@ from anabranch.commands.clone.clone_table import check_target_path, clone_frame,
 from anabranch.commands.create.create_table import CreationMode, create_table, definition_like
 from anabranch.commands.create.create_table_as import create_table_as
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_table import parse_version
-from anabranch.commands.table_access import TableRef, table_at, table_to_create
+from anabranch.commands.table_access import TableRef, TimeTravel, table_at, table_to_create
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.tables import CloneTargetError, DeepCloneError
 from anabranch.schema.computed_columns import default_column, generated_column, identity_column

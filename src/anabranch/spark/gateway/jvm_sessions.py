@@ -1,13 +1,40 @@
-"""Time zones by the data of Spark's JVM."""
+"""A Spark session in the JVM: which one an object of Python is, whether it can still be used, and its time zones."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from anabranch.protocol.time_zones import FixedOffset, TimeZone, ZoneRules, Zones
+
+_KEPT = "_anabranch_identity"
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is one of Spark Connect."""
+    return any(cls.__module__.startswith("pyspark.sql.connect") for cls in type(spark).__mro__)
+
+
+def identity(spark: SparkSession) -> str:
+    """The same text for every object that represents one session: `getActiveSession` makes a new one at each call."""
+    state: dict[str, Any] = vars(spark)
+    uuid = state.get(_KEPT)
+    if uuid is None:
+        uuid = state[_KEPT] = str(spark._jsparkSession.sessionUUID())
+    return str(uuid)
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether the application of the session has ended, or its JVM."""
+    context: Any = spark.sparkContext._jsc
+    try:
+        return context is None or bool(context.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
+
 
 _SECOND = 1_000_000
 _LAST = 253_402_300_800 * _SECOND
