@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from anabranch import on_progress
-from anabranch.progress import progress_display
+from anabranch.progress import progress_display, progress_events
 from anabranch.progress.progress_display import PhaseLines, TerminalLine, ThreadedDisplay, text_of
 from anabranch.progress.progress_events import Progress, begin_phase, reporting, show_in
 from progress.terminals import in_terminal
@@ -121,7 +121,7 @@ def counted_by(
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress_display, "SHOWN_AFTER_MS", 50)
-    show_in(ThreadedDisplay(has_screens=has_screens))
+    show_in(ThreadedDisplay(), has_screens=has_screens)
     counted = 0
 
     def count(tag: str, since_ms: int) -> tuple[int, int]:
@@ -190,7 +190,7 @@ def test_without_a_terminal_there_is_no_display(monkeypatch: pytest.MonkeyPatch)
     for stream in (io.StringIO(), None, closed):
         monkeypatch.setattr(sys, "stderr", stream)
         progress_display.install_display()
-        assert not progress_display._DISPLAY.has_screens
+        assert not progress_events._has_screens
 
 
 def test_a_program_shows_its_steps_in_a_terminal_only() -> None:

@@ -17,9 +17,8 @@ from anabranch.change_feed.feed_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, CO
 from anabranch.deletion_vectors.vector_reading import LoadVectors
 from anabranch.errors.dml import ChangesIncompleteError
 from anabranch.log.commit_files import Commit
-from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile
+from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile, row_count
 from anabranch.protocol.partition_values import serialize_partition_value
-from anabranch.transactions.rows.row_ids import row_count
 
 DIFFERENCE = "difference"
 """Storage type of a vector that is stored nowhere: it names the rows by which two vectors differ."""

@@ -19,14 +19,13 @@ from anabranch.cli.rows.row_filter import RowFilter
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import TRUE
-from anabranch.protocol.actions import AddFile
+from anabranch.protocol.actions import AddFile, row_count
 from anabranch.protocol.data_paths import locate
 from anabranch.schema.merging import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.text_format import count, plain
-from anabranch.transactions.rows.row_ids import row_count
 
 if TYPE_CHECKING:
     from rich.console import Console

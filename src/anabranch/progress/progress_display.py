@@ -44,21 +44,18 @@ class Screen(Protocol):
 
 def install_display() -> None:
     """Show the statements of this process if it has a terminal or a notebook."""
-    _DISPLAY.has_screens = _is_terminal() or _is_notebook()
-    show_in(_DISPLAY)
+    show_in(_DISPLAY, has_screens=_is_terminal() or _is_notebook())
 
 
 def uninstall_display() -> None:
     """Show no statements, as in a server, whose clients have terminals of their own. Listeners are still called."""
-    _DISPLAY.has_screens = False
+    show_in(_DISPLAY, has_screens=False)
 
 
 class ThreadedDisplay:
     """Draws the longest running statement from time to time."""
 
-    def __init__(self, *, has_screens: bool = True) -> None:
-        self.has_screens = has_screens
-        """Whether statements that begin from now on are shown."""
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[StatementProgress, int] = {}
         """For each statement, longest running first, the time since its begin at which its tasks are counted next."""
@@ -70,9 +67,6 @@ class ThreadedDisplay:
 
     def begin(self, statement: StatementProgress, *, shown: bool) -> None:
         """Show the statement once it has run for a while."""
-        shown = shown and self.has_screens
-        if not shown and not has_listeners():
-            return
         with self._lock:
             self._running[statement] = SHOWN_AFTER_MS
             if not shown:
@@ -154,7 +148,7 @@ class ThreadedDisplay:
             return None
 
 
-_DISPLAY = ThreadedDisplay(has_screens=False)
+_DISPLAY = ThreadedDisplay()
 
 
 def _is_terminal() -> bool:

@@ -218,6 +218,7 @@ _numbers = itertools.count(1)
 _lock = threading.Lock()
 _listeners: tuple[Listener, ...] = ()
 _display: Display | None = None
+_has_screens = False
 
 
 def has_listeners() -> bool:
@@ -225,10 +226,13 @@ def has_listeners() -> bool:
     return bool(_listeners)
 
 
-def show_in(display: Display | None) -> None:
-    """Show the statements of this process in `display`; None shows them nowhere."""
-    global _display  # noqa: PLW0603
-    _display = display
+def show_in(display: Display | None, *, has_screens: bool = True) -> None:
+    """Show the statements that begin from now on in `display`; None shows them nowhere.
+
+    Without screens it only counts their tasks, for listeners.
+    """
+    global _display, _has_screens
+    _display, _has_screens = display, has_screens
 
 
 @contextlib.contextmanager
@@ -248,7 +252,8 @@ def reporting(
         yield _thread.statement
         return
     statement = _thread.statement = StatementProgress(operation, table, setting, count_tasks)
-    display = _display
+    shown = shown and _has_screens
+    display = _display if shown or _listeners else None
     if display is not None:
         display.begin(statement, shown=shown)
     try:

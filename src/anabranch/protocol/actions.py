@@ -216,3 +216,47 @@ class CheckpointMetadata(Action, frozen=True, kw_only=True):
 
     version: Long
     tags: dict[str, str | None] | None = None
+
+
+class _RowCount(msgspec.Struct, rename="camel"):
+    num_records: int | None = None
+
+
+_COUNT = msgspec.json.Decoder(_RowCount)
+
+
+def row_count(stats: str | None) -> int | None:
+    """The number of rows of a data file, hidden ones included; None where its statistics do not have it."""
+    if not stats:
+        return None
+    try:
+        count = _COUNT.decode(stats).num_records
+    except msgspec.MsgspecError:
+        return None
+    return count if count is not None and count >= 0 else None
+
+
+def with_row_count(file: AddFile, counted: AddFile | RemoveFile) -> AddFile:
+    """The file, with the row count of another action of the same path if it has none itself."""
+    count = None if row_count(file.stats) is not None else row_count(counted.stats)
+    return file if count is None else with_num_records(file, count)
+
+
+def with_num_records(file: AddFile, count: int) -> AddFile:
+    """The file with statistics that say how many rows it has. Others are kept if they can be read."""
+    try:
+        statistics = msgspec.json.decode(file.stats or "{}", type=dict[str, Any])
+    except msgspec.MsgspecError:
+        statistics = {}
+    return msgspec.structs.replace(file, stats=msgspec.json.encode({**statistics, "numRecords": count}).decode())
+
+
+def visible_row_count(stats: str | None, hidden: int) -> int | None:
+    """The number of visible rows of a logical file, of which its vector hides `hidden`; None where it is not known."""
+    rows = row_count(stats)
+    return None if rows is None else rows - hidden
+
+
+def visible_row_count_of(add: AddFile) -> int | None:
+    """The number of visible rows of a file; None where it is not known."""
+    return visible_row_count(add.stats, add.num_hidden_rows)

@@ -45,11 +45,9 @@ from anabranch.errors.other_formats import (
     UniFormFormatError,
     UniFormNeedsCompatError,
 )
-from anabranch.errors.protocol import InvalidStatisticsError
-from anabranch.protocol.actions import AddFile, Metadata, Protocol
+from anabranch.protocol.actions import AddFile, Metadata, Protocol, row_count
 from anabranch.protocol.features import supported
 from anabranch.protocol.properties import ICEBERG, TableProperties, compat_versions, universal_formats
-from anabranch.protocol.statistics import FileStatistics
 from anabranch.schema.column_mapping import field_id
 from anabranch.schema.paths import quoted, walk
 from anabranch.schema.serialization import parse_schema
@@ -138,7 +136,7 @@ def check_iceberg_files(adds: Sequence[AddFile], version: int, *, table: str) ->
     for add in adds:
         if add.deletion_vector is not None:
             raise IcebergCompatFileVectorError(table=table, compat_version=version, path=add.path)
-        if not _has_num_records(add):
+        if row_count(add.stats) is None:
             raise IcebergCompatStatisticsError(table=table, compat_version=version, path=add.path)
 
 
@@ -191,12 +189,3 @@ def _is_allowed(data_type: DataType, version: int) -> bool:
     if version == 1:
         return not isinstance(data_type, ArrayType | MapType | NullType) and _is_allowed(data_type, 2)
     return isinstance(data_type, _PRIMITIVE + _NESTED)
-
-
-def _has_num_records(add: AddFile) -> bool:
-    if add.stats is None:
-        return False
-    try:
-        return FileStatistics.from_json(add.stats).num_records is not None
-    except InvalidStatisticsError:
-        return False

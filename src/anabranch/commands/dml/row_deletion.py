@@ -20,7 +20,7 @@ from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, UPDATE_POSTI
 from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.commands.table_access import TableRef
-from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
+from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile, visible_row_count_of
 from anabranch.schema.computed_columns import with_tracking_columns
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote
@@ -28,7 +28,6 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WrittenFiles
 from anabranch.transactions.read_set import FileKey, RowsOfFile
 from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
-from anabranch.transactions.rows.row_ids import visible_row_count_of
 
 REWRITTEN_FILE_BYTES = 128 << 20
 """Files with rows that are copied because other rows of their files change are about this large."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ from anabranch.errors.commits import RowValues
 from anabranch.log.file_columns import FileMask, adds_of_table, table_of_adds
 from anabranch.predicates.expressions import Predicate, is_opaque
 from anabranch.progress.progress_events import expect_files
-from anabranch.protocol.actions import AddFile
+from anabranch.protocol.actions import AddFile, row_count, with_num_records
 from anabranch.protocol.data_paths import decode_path
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
@@ -39,7 +39,6 @@ from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.read_set import EvaluateRows, FileKey, RowsOfFile
 from anabranch.transactions.rows.deletion_vector_actions import Vectors
-from anabranch.transactions.rows.row_ids import row_count
 from anabranch.transactions.transaction import Transaction
 
 EXAMPLE_COLUMNS_MAX = 4
@@ -233,11 +232,7 @@ def with_counted_rows(file: AddFile, table: TableRef) -> AddFile:
     path = decode_path(file.path, table_root=table.path, allowed_prefixes=allowed_prefixes_of(store))
     with store.open(path) as source:
         count = pq.ParquetFile(source).metadata.num_rows
-    try:
-        statistics = msgspec.json.decode(file.stats or "{}", type=dict[str, Any])
-    except msgspec.MsgspecError:
-        statistics = {}
-    return msgspec.structs.replace(file, stats=msgspec.json.encode({**statistics, "numRecords": count}).decode())
+    return with_num_records(file, count)
 
 
 def _is_readable(rows: RowsOfFile) -> bool:

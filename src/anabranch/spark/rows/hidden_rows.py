@@ -19,10 +19,9 @@ from pyspark.sql import DataFrame
 
 from anabranch.deletion_vectors.bitmap_format import bitmap_of
 from anabranch.deletion_vectors.vector_reading import LoadVectors, to_words
-from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.protocol.actions import DeletionVectorDescriptor, row_count
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.rows.cached_rows import aggregated, numbers_if_small, size_of
-from anabranch.transactions.rows.row_ids import row_count
 
 CHUNK_BITS = 12
 CHUNK_ROWS = 1 << CHUNK_BITS

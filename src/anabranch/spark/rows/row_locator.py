@@ -35,7 +35,7 @@ from anabranch.deletion_vectors.vector_locations import inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import table_of_adds
-from anabranch.protocol.actions import AddFile
+from anabranch.protocol.actions import AddFile, row_count
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import contains_type, quote
 from anabranch.snapshot.snapshot import Snapshot
@@ -45,7 +45,6 @@ from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.transactions.read_set import RowsOfFile
 from anabranch.transactions.rows.located_rows import RowPositions
-from anabranch.transactions.rows.row_ids import row_count
 
 LOGGER = logging.getLogger("anabranch.spark")
 _HASH, _DIGEST = "__anabranch_hash", "__anabranch_digest"

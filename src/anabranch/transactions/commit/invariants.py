@@ -20,6 +20,7 @@ from anabranch.protocol.actions import (
     Protocol,
     RemoveFile,
     SetTransaction,
+    row_count,
 )
 from anabranch.protocol.actions_json import encode_action, parse_action
 from anabranch.protocol.features import check_writable, supported
@@ -28,7 +29,6 @@ from anabranch.schema.iceberg_rules import check_iceberg_files, check_iceberg_ta
 from anabranch.transactions.conflicts.description_rules import faults_of_description, physical_partition_columns
 from anabranch.transactions.conflicts.latest_state import LatestState
 from anabranch.transactions.proposed_commit import ProposedCommit
-from anabranch.transactions.rows.row_ids import row_count
 
 
 def check_invariants(ours: ProposedCommit, latest: LatestState) -> tuple[Protocol, Metadata]:

@@ -9,14 +9,13 @@ import msgspec
 from pyroaring import BitMap64
 
 from anabranch.deletion_vectors.bitmap_format import bitmap_of
-from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.protocol.actions import AddFile, RemoveFile, row_count, visible_row_count_of
 from anabranch.transactions.conflicts.conflict_context import ConflictContext
 from anabranch.transactions.conflicts.rebase_report import Reconciliation
 from anabranch.transactions.proposed_commit import Bin, ProposedCommit
 from anabranch.transactions.read_set import RowsOfFile
 from anabranch.transactions.rows.deletion_vector_actions import with_deletion_vectors
 from anabranch.transactions.rows.located_rows import checked_positions
-from anabranch.transactions.rows.row_ids import row_count, visible_row_count_of
 from anabranch.transactions.rows.row_map import Moves, checked_moves
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from anabranch.cached_property import cached_property
 from anabranch.log.file_columns import adds_of_table, vector_ids
 from anabranch.log.log_segment import CommitFile
-from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, Protocol
+from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, Protocol, visible_row_count
 from anabranch.protocol.features import same_protocol
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.live_files import LiveFiles
@@ -20,13 +20,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.proposed_commit import ProposedCommit
 from anabranch.transactions.read_set import FileKey
-from anabranch.transactions.rows.row_ids import (
-    NO_ROW_IDS,
-    ROW_TRACKING_DOMAIN,
-    RowIds,
-    high_water_mark_of,
-    visible_row_count,
-)
+from anabranch.transactions.rows.row_ids import NO_ROW_IDS, ROW_TRACKING_DOMAIN, RowIds, high_water_mark_of
 
 FEW_FILES = 32
 """A snapshot with so few files is indexed at once, which takes less time than a search for single paths."""

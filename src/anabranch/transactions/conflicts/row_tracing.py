@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pyroaring import BitMap64
 
 from anabranch.errors.commits import ConcurrentDeleteDeleteException, ConcurrentDeleteReadException, ConflictReason
-from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.protocol.actions import AddFile, RemoveFile, visible_row_count_of, with_row_count
 from anabranch.transactions.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transactions.conflicts.file_conflicts import NARROW_CONDITION, partition_hint, partition_or_file
 from anabranch.transactions.conflicts.rebase_report import select_example_rows
@@ -29,7 +29,6 @@ from anabranch.transactions.conflicts.traced_files import (
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.conflicts.write_serializable import only_moves_rows
 from anabranch.transactions.read_set import FileKey, RowsOfFile
-from anabranch.transactions.rows.row_ids import visible_row_count_of, with_row_count
 from anabranch.transactions.rows.row_map import Moves, checked_moves, has_row_map
 
 

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 
 from pyroaring import BitMap64
 
-from anabranch.protocol.actions import AddFile
+from anabranch.protocol.actions import AddFile, row_count, with_row_count
 from anabranch.transactions.conflicts.conflict_context import ConflictContext
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.read_set import FileKey, Scan
-from anabranch.transactions.rows.row_ids import row_count, with_row_count
 from anabranch.transactions.rows.row_map import Moves
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from anabranch.protocol.actions import AddFile, Metadata, RemoveFile
+from anabranch.protocol.actions import AddFile, Metadata, RemoveFile, visible_row_count_of
 from anabranch.protocol.property_table import IsolationLevel
 from anabranch.transactions.conflicts.conflict_context import ConflictContext
 from anabranch.transactions.conflicts.latest_state import LatestState
@@ -14,7 +14,6 @@ from anabranch.transactions.conflicts.rebase_report import STANDS_BEFORE_TAG, pa
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.proposed_commit import ProposedCommit, RowsWithColumns
 from anabranch.transactions.read_set import FileKey
-from anabranch.transactions.rows.row_ids import visible_row_count_of
 
 
 def may_serialize_before(context: ConflictContext, winner: Winner) -> bool:

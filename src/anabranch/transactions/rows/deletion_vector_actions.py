@@ -19,11 +19,10 @@ from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.commits import RowsNotLiveError
 from anabranch.errors.environment import StorageError
 from anabranch.errors.protocol import InvalidStatisticsError
-from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
+from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile, row_count
 from anabranch.protocol.statistics import FileStatistics
 from anabranch.storage.log_store import LogStore, PutOutcome
 from anabranch.transactions.read_set import RowsOfFile
-from anabranch.transactions.rows.row_ids import row_count
 from anabranch.transactions.rows.row_map import MOVED_TO_TAG
 
 INLINE_BYTES_MAX = 256
@@ -68,6 +67,8 @@ class StoredVectors:
     def write(self, vectors: Sequence[BitMap64]) -> list[DeletionVectorDescriptor]:
         written = [inline_descriptor(vector) for vector in vectors]
         large = [index for index, inline in enumerate(written) if inline.size_in_bytes > INLINE_BYTES_MAX]
+        if not large:
+            return written
         names = file_ids(functools.partial(random_uuid, self._random))
         stored: list[DeletionVectorDescriptor] = []
         for file in encode_files([vectors[index] for index in large], file_ids=names):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from anabranch.errors.commits import MalformedDomainError, NumbersExhaustedError, RowIdsNeedStatisticsError
-from anabranch.protocol.actions import Action, AddFile, DomainMetadata, RemoveFile
+from anabranch.protocol.actions import Action, AddFile, DomainMetadata, RemoveFile, row_count
 from anabranch.protocol.value_text import LONG_MAX
 
 FileAction = TypeVar("FileAction", bound=AddFile | RemoveFile)
@@ -24,12 +24,7 @@ class _RowIdMark(msgspec.Struct, rename="camel"):
     row_id_high_water_mark: Annotated[int, msgspec.Meta(ge=NO_ROW_IDS, le=LONG_MAX)] = NO_ROW_IDS
 
 
-class _RowCount(msgspec.Struct, rename="camel"):
-    num_records: int | None = None
-
-
 _MARK = msgspec.json.Decoder(_RowIdMark)
-_COUNT = msgspec.json.Decoder(_RowCount)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,46 +43,6 @@ def high_water_mark_of(domain: DomainMetadata | None, *, table: str) -> int:
         return _MARK.decode(domain.configuration).row_id_high_water_mark
     except msgspec.MsgspecError as error:
         raise MalformedDomainError(table=table, domain=domain.domain, reason=str(error)) from error
-
-
-def row_count(stats: str | None) -> int | None:
-    """The number of rows of a data file, hidden ones included; None where its statistics do not have it."""
-    if not stats:
-        return None
-    try:
-        count = _COUNT.decode(stats).num_records
-    except msgspec.MsgspecError:
-        return None
-    return count if count is not None and count >= 0 else None
-
-
-def with_row_count(file: AddFile, counted: AddFile | RemoveFile) -> AddFile:
-    """The file, with the row count of another action of the same path if it has none itself."""
-    count = None if row_count(file.stats) is not None else row_count(counted.stats)
-    if count is None:
-        return file
-    statistics = {**_parsed_statistics(file.stats), "numRecords": count}
-    return msgspec.structs.replace(file, stats=msgspec.json.encode(statistics).decode())
-
-
-def _parsed_statistics(stats: str | None) -> dict[str, Any]:
-    """The statistics as a dictionary, empty where they cannot be read."""
-    try:
-        parsed = msgspec.json.decode(stats or "{}")
-    except msgspec.MsgspecError:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
-
-
-def visible_row_count(stats: str | None, hidden: int) -> int | None:
-    """The number of visible rows of a logical file, of which its vector hides `hidden`; None where it is not known."""
-    rows = row_count(stats)
-    return None if rows is None else rows - hidden
-
-
-def visible_row_count_of(add: AddFile) -> int | None:
-    """The number of visible rows of a file; None where it is not known."""
-    return visible_row_count(add.stats, add.num_hidden_rows)
 
 
 def with_row_ids(actions: Sequence[Action], *, after: int, version: int, table: str) -> tuple[Action, ...]:

@@ -17,8 +17,7 @@ import numpy as np
 from pyroaring import BitMap64
 
 from anabranch.deletion_vectors.bitmap_format import Positions, bitmap_of, sorted_positions
-from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.transactions.rows.row_ids import row_count
+from anabranch.protocol.actions import AddFile, RemoveFile, row_count
 
 MOVED_TO_TAG = "anabranch.movedTo"
 RUNS_MAX = 10_000
