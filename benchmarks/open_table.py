@@ -158,7 +158,7 @@ def open_ours(root: str) -> dict[str, float]:
     from pyspark.sql.types import LongType  # noqa: PLC0415
 
     from anabranch.clock import SystemClock  # noqa: PLC0415
-    from anabranch.data_skipping.scan_plan import can_be_true  # noqa: PLC0415
+    from anabranch.data_skipping.file_skipping import can_be_true  # noqa: PLC0415
     from anabranch.predicates.expressions import EQ, Column, Comparison, Literal  # noqa: PLC0415
     from anabranch.protocol.log_paths import commit_path  # noqa: PLC0415
     from anabranch.snapshot.checkpointing import write_checkpoint  # noqa: PLC0415

@@ -28,8 +28,8 @@ from anabranch.commands.optimize.footer_columns import has_other_types
 from anabranch.protocol.actions import Action, DomainMetadata, Metadata, Protocol, RemoveFile
 from anabranch.protocol.features import FEATURES, FeatureKind
 from anabranch.schema.column_mapping import ColumnMappingMode, assign_ids_and_names
+from anabranch.schema.schema_evolution import record_type_changes
 from anabranch.schema.serialization import schema_string
-from anabranch.schema.type_widening import record_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from transactions.table_on_memory import add, created, domain, features, metadata, vector_of
 

@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 
 from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
 from anabranch.commands.restore.restore_table import PreparedRestore, file_difference, planned_restore
-from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.file_skipping import can_be_true
 from anabranch.log.file_columns import FileMask
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import supported

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 
 from anabranch.clock import random_uuid
-from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.file_skipping import can_be_true
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.commit.commit_context import CommittedVersion

@@ -24,7 +24,7 @@ from anabranch.schema.column_changes import (
 from anabranch.schema.computed_columns import LONG_MAX, LONG_MIN, IdentityNumbering, identity_of
 from anabranch.schema.paths import find
 from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
-from anabranch.schema.type_widening import TYPE_CHANGES
+from anabranch.schema.schema_evolution import TYPE_CHANGES
 from anabranch.schema.write_rules import row_rules
 from schema.schema_samples import INT, LONG, SHORT, STRING, noted, struct
 

@@ -28,9 +28,8 @@ from anabranch.errors.schema import (
 from anabranch.schema.casts import Cast, Casting, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import Fill, WritePlan, plan_new_schema, plan_write
 from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import as_nullable
-from anabranch.schema.type_widening import TYPE_CHANGES, Widening
+from anabranch.schema.schema_evolution import TYPE_CHANGES, Widening, visible_schema
 from anabranch.schema.write_rules import WriteApi, WriteRules, rules_for
 from schema.schema_samples import (
     BYTE,

@@ -8,10 +8,9 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructF
 
 from anabranch.errors.schema import DuplicateColumnsError, IncompatibleTypesError
 from anabranch.schema.casts import Casting
-from anabranch.schema.merging import MergeRules, merge_schemas
 from anabranch.schema.names import check_duplicates
 from anabranch.schema.paths import as_nullable, same_type, schema_differences
-from anabranch.schema.type_widening import Widening
+from anabranch.schema.schema_evolution import MergeRules, Widening, merge_schemas
 from schema.schema_samples import (
     BYTE,
     DATE,

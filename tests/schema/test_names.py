@@ -18,9 +18,9 @@ from anabranch.errors.schema import (
 )
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit, check_storable, length_limits, without_void
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.names import check_column_names, check_partitioning, partition_columns_of
 from anabranch.schema.paths import quoted
+from anabranch.schema.schema_evolution import visible_schema
 from schema.schema_samples import INT, STRING, VOID, noted, struct
 
 NONE, NAME = ColumnMappingMode.NONE, ColumnMappingMode.NAME

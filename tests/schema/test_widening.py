@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 from anabranch.errors.protocol import UnknownTypeError
 from anabranch.errors.schema import InvalidTypeChangeError, MalformedSchemaError
 from anabranch.schema.casts import can_ansi_cast, can_legacy_cast, can_up_cast
-from anabranch.schema.type_widening import (
+from anabranch.schema.schema_evolution import (
     TYPE_CHANGES,
     TypeChange,
     all_type_changes,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.file_skipping import can_be_true
 from anabranch.spark.conditions.user_condition import resolve_condition
 from anabranch.spark.gateway.jvm_sessions import zones_of
 from anabranch.tables import DeltaTable

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import types as T
 
+from anabranch.data_skipping.file_skipping import SkippingColumns, can_be_true
 from anabranch.data_skipping.generated_bounds import generated_partitions
-from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.merging import GENERATION_EXPRESSION
+from anabranch.schema.schema_evolution import GENERATION_EXPRESSION
 
 MOMENT, WALL, DATE, TEXT, INT = T.TimestampType(), T.TimestampNTZType(), T.DateType(), T.StringType(), T.IntegerType()
 

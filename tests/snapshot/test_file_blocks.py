@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.snapshot.live_files import CUTS_MAX, FileBlock
-from anabranch.snapshot.reconciliation import FileReconciler
+from anabranch.snapshot.replay import FileReconciler
 from transactions.table_on_memory import add
 
 PATHS = [f"f{number:04d}" for number in range(3 * CUTS_MAX)]

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 
+from anabranch.data_skipping.file_skipping import SkippingColumns, can_be_true
 from anabranch.data_skipping.generated_bounds import generated_partitions
-from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import (
     EQ,
@@ -33,7 +32,7 @@ from anabranch.predicates.generation_expressions import Part, derivation_of
 from anabranch.protocol import value_text
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.merging import GENERATION_EXPRESSION
+from anabranch.schema.schema_evolution import GENERATION_EXPRESSION
 from snapshot.generated_partitions import COLUMNS, DATE, INT, MOMENT, TEXT, WALL, keeps, schema_of
 
 HOUR = 3_600_000_000

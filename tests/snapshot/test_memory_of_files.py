@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql.types import LongType
 
 from anabranch.data_skipping import statistics_columns
-from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.file_skipping import can_be_true
 from anabranch.log import checkpoint_part, checkpoint_writing, file_columns
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal
 from anabranch.protocol.log_paths import commit_path

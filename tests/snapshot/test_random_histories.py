@@ -14,7 +14,7 @@ from anabranch.log.checksum import write_checksum
 from anabranch.log.file_columns import vector_ids
 from anabranch.protocol.actions import Action, DomainMetadata, SetTransaction
 from anabranch.protocol.log_paths import commit_path
-from anabranch.snapshot import reconciliation
+from anabranch.snapshot import replay
 from anabranch.snapshot.checkpointing import checksum_of, verify_checksum, write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from log.log_in_memory import (
@@ -165,14 +165,14 @@ def test_after_a_clean_up_what_is_left_is_right_or_refused(history: list[list[Ac
 @given(commits, st.integers(1, 5))
 def test_reconciliation_in_batches_is_reconciliation(history: list[list[Action]], pending_max: int) -> None:
     """A commit of any size is taken in batches; here of a few actions. Covers fault F27."""
-    before = reconciliation.PENDING_MAX
-    reconciliation.PENDING_MAX = pending_max
+    before = replay.PENDING_MAX
+    replay.PENDING_MAX = pending_max
     try:
         log = LogInMemory.empty()
         log.commit(PROTOCOL, metadata(), *[action for actions in history for action in actions])
     finally:
         snapshot = log.snapshots().latest()
-        reconciliation.PENDING_MAX = before
+        replay.PENDING_MAX = before
     assert_same(snapshot, naive_replay([log.store.read(commit_path(0))]))
 
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
-from anabranch.data_skipping.scan_plan import (
+from anabranch.data_skipping.file_skipping import (
+    SkippingColumns,
     added_files_to_read,
     can_be_true,
     files_to_read,
     files_wholly_true,
     live_row_count,
 )
-from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import (
     EQ,

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from anabranch.data_skipping.scan_plan import added_files_to_read, files_to_read, files_wholly_true
+from anabranch.data_skipping.file_skipping import added_files_to_read, files_to_read, files_wholly_true
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import Predicate, is_exact
 from anabranch.predicates.normalization import normalise

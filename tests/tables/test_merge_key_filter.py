@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from anabranch.commands.dml import file_sample
 from anabranch.commands.merge import merge_rows, merge_source
-from anabranch.spark.conditions.join_conditions import JoinScope
 from anabranch.spark.conditions.key_filter import KeyFilter
+from anabranch.spark.conditions.user_condition import JoinScope
 from session_kinds import in_this_process
 from tables.large_tables import every_table_is_large
 

@@ -28,7 +28,7 @@ from anabranch.commands.read.read_table import parse_version
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.base import DeltaError
-from anabranch.schema.merging import visible_schema
+from anabranch.schema.schema_evolution import visible_schema
 
 FEEDS_KEPT_MAX = 64
 """Few are enough: Spark reads the rows of a table of changes right after it has looked up the columns."""

@@ -47,8 +47,8 @@ from anabranch.errors.arguments import (
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.errors.tables import NotADeltaTableError, PathNotFoundError
 from anabranch.protocol.features import shown_properties
-from anabranch.schema.merging import visible_schema_json
 from anabranch.schema.paths import same_type
+from anabranch.schema.schema_evolution import visible_schema_json
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.gateway.jvm_classes import joined_map

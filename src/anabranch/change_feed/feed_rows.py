@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.change_feed.feed_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
 from anabranch.change_feed.feed_files import FeedFiles, differing_rows
-from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.data_skipping.skipping_columns import SkippingColumns
+from anabranch.data_skipping.file_skipping import SkippingColumns, can_be_true
 from anabranch.deletion_vectors.vector_reading import LoadVectors
 from anabranch.log.file_columns import FileMask, table_of_adds
 from anabranch.predicates.expressions import Predicate

@@ -11,8 +11,8 @@ from anabranch.protocol.actions import AddCDCFile, Metadata, RemoveFile
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, physical_paths
 from anabranch.schema.paths import FieldPath, quoted, walk
+from anabranch.schema.schema_evolution import is_supported_change
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.type_widening import is_supported_change
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import TRUE
 from anabranch.protocol.actions import AddFile, row_count
 from anabranch.protocol.data_paths import locate
-from anabranch.schema.merging import visible_schema
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore

@@ -9,7 +9,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.log.commit_files import read_commit_info
 from anabranch.log.log_segment import list_log
 from anabranch.protocol.actions import Metadata
-from anabranch.schema.merging import visible_schema
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.schema.serialization import parse_schema
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.transactions.commit.commit_context import CommittedVersion

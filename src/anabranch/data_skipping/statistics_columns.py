@@ -37,7 +37,7 @@ from anabranch.data_skipping.column_bounds import ColumnBounds, bound_type, is_p
 from anabranch.data_skipping.partition_columns import padded_bounds
 from anabranch.data_skipping.statistics_times import days_of, micros_of
 from anabranch.predicates.expressions import ColumnPath
-from anabranch.schema.type_widening import TYPE_CHANGES
+from anabranch.schema.schema_evolution import TYPE_CHANGES
 
 BATCH_BYTES_MAX = 64 << 20
 BATCH_ROWS_MAX = 1 << 16

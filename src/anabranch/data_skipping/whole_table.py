@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DateType, IntegralType
 
 from anabranch.data_skipping.column_bounds import ColumnBounds
-from anabranch.data_skipping.skipping_columns import SkippingColumns
+from anabranch.data_skipping.file_skipping import SkippingColumns
 
 
 class InexactStatisticsError(Exception):

@@ -16,7 +16,7 @@ from anabranch.protocol.actions import Protocol
 from anabranch.protocol.features import active
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import PHYSICAL_NAME
-from anabranch.schema.merging import (
+from anabranch.schema.schema_evolution import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_ALLOW_EXPLICIT,

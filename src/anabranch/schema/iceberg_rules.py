@@ -50,8 +50,8 @@ from anabranch.protocol.features import supported
 from anabranch.protocol.properties import ICEBERG, TableProperties, compat_versions, universal_formats
 from anabranch.schema.column_mapping import field_id
 from anabranch.schema.paths import quoted, walk
+from anabranch.schema.schema_evolution import all_type_changes, is_iceberg_change, is_supported_change
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.type_widening import all_type_changes, is_iceberg_change, is_supported_change
 
 _PRIMITIVE: tuple[type[DataType], ...] = (
     ByteType,

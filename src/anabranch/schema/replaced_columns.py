@@ -15,7 +15,7 @@ from anabranch.schema.computed_columns import identity_columns
 from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
 from anabranch.schema.names import check_duplicates
 from anabranch.schema.paths import FieldPath, fold, positions, quoted, same_type
-from anabranch.schema.type_widening import record_type_changes
+from anabranch.schema.schema_evolution import record_type_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

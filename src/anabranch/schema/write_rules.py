@@ -22,9 +22,8 @@ from anabranch.errors.schema import (
     SchemaMismatchError,
 )
 from anabranch.schema.casts import Casting
-from anabranch.schema.merging import INVARIANTS
 from anabranch.schema.paths import FieldPath, quoted
-from anabranch.schema.type_widening import Widening
+from anabranch.schema.schema_evolution import INVARIANTS, Widening
 
 
 class WriteApi(enum.Enum):

@@ -22,7 +22,6 @@ from anabranch.log.file_columns import (
 )
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.path_fingerprints import fingerprints
-from anabranch.snapshot.reconciliation import FileChanges
 
 # Totals in a version checksum. They can be added and subtracted, so that a commit updates them by its own files.
 
@@ -380,14 +379,14 @@ class LiveFiles:
             files += adds_of_table(block.take(block.positions_at(pa.array([path]))), data_change=False)
         return files
 
-    def apply(self, changes: FileChanges) -> LiveFiles:
-        """The files after these changes."""
-        if not changes.count:
+    def apply(self, adds: pa.Table, removes: pa.Table) -> LiveFiles:
+        """The files after some commits, which added `adds` and removed `removes`. No logical file is in them twice."""
+        if not adds.num_rows and not removes.num_rows:
             return self
-        keys = logical_keys_of(changes.adds, changes.removes).combine_chunks()
-        paths = pa.concat_arrays([*changes.adds["path"].chunks, *changes.removes["path"].chunks])
+        keys = logical_keys_of(adds, removes).combine_chunks()
+        paths = pa.concat_arrays([*adds["path"].chunks, *removes["path"].chunks])
         blocks = [block.without(block.positions_of(keys, paths)) for block in self._blocks]
-        return LiveFiles(_merge_small([*blocks, FileBlock.of_table(changes.adds)]))
+        return LiveFiles(_merge_small([*blocks, FileBlock.of_table(adds)]))
 
 
 def _merge_small(blocks: list[FileBlock]) -> list[FileBlock]:

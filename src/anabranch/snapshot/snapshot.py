@@ -9,18 +9,18 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from anabranch.cached_property import cached_property
+from anabranch.data_skipping.file_skipping import SkippingColumns
 from anabranch.data_skipping.generated_bounds import generated_partitions
-from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.errors.schema import MalformedSchemaError
 from anabranch.log.log_segment import LogSegment
 from anabranch.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
+from anabranch.schema.schema_evolution import check_type_changes
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.type_widening import check_type_changes
 from anabranch.snapshot.live_files import LiveFiles
-from anabranch.snapshot.reconciliation import Tombstones
+from anabranch.snapshot.replay import Tombstones
 
 _OF_METADATA = (
     "properties",

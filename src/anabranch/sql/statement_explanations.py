@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from anabranch.commands.dml.target_table import resolve_row_condition
 from anabranch.commands.table_access import TableRef, table_at
-from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.file_skipping import can_be_true
 from anabranch.schema.paths import quote
 from anabranch.spark.session.table_identifiers import PathIdentifier
 from anabranch.sql.grammar.cursor import Fragment, TableName

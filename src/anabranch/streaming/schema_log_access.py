@@ -15,9 +15,8 @@ from anabranch.errors.streaming import (
     StreamedSchemaChangedError,
 )
 from anabranch.protocol.actions import Metadata
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import quoted, schema_differences
-from anabranch.schema.type_widening import type_changes
+from anabranch.schema.schema_evolution import type_changes, visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.streaming.schema_log import SchemaLog
 from anabranch.streaming.schema_tracking import SchemaTracking, merge_changes

@@ -16,10 +16,9 @@ from anabranch.errors.streaming import SchemaLogStartError, StreamedMetadataEvol
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol, RemoveFile
 from anabranch.schema.column_mapping import MAPPING_KEYS
-from anabranch.schema.merging import HIDDEN_KEYS, visible_schema
 from anabranch.schema.paths import FieldPath, schema_differences, transform
+from anabranch.schema.schema_evolution import HIDDEN_KEYS, TYPE_CHANGES, visible_schema
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.type_widening import TYPE_CHANGES
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.streaming.schema_log import SchemaLog, TrackedMetadata
 from anabranch.streaming.source_rules import nulls_difference

@@ -12,8 +12,7 @@ from anabranch.change_feed.feed_rows import FeedSource, feed_rows
 from anabranch.commands.read.read_changes import feed_source
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
-from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.data_skipping.skipping_columns import SkippingColumns
+from anabranch.data_skipping.file_skipping import SkippingColumns, can_be_true
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
 from anabranch.snapshot.snapshot import Snapshot

@@ -19,8 +19,8 @@ from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from anabranch.protocol.features import check_readable
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import quoted, schema_differences
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.streaming.source_files import VersionFiles, added_files, changed_files
 from anabranch.streaming.source_options import SourceOptions
 

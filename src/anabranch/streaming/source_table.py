@@ -11,8 +11,8 @@ from anabranch.commands.table_access import TableRef, split_time_travel, table_a
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import StreamedSchemaStaleError
 from anabranch.errors.tables import ReadWithoutColumnsError
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import same_type, schema_differences
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.streaming.source_options import SourceOptions

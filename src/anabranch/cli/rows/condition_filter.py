@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pyspark.sql.types import StructField
 
 from anabranch.cli.rows.local_time_zone import local_time_zone
-from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.file_skipping import can_be_true
 from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.predicates.expressions import (
     TRUE,

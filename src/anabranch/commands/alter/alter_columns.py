@@ -35,9 +35,9 @@ from anabranch.schema.column_changes import (
 )
 from anabranch.schema.computed_columns import identity_of, with_high_water_mark
 from anabranch.schema.logical_types import DECLARED_TYPE
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import FieldPath, find, find_field_or_part, quote, quoted
 from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.transactions.commit.commit_context import CommittedVersion
 
 

@@ -18,7 +18,7 @@ from anabranch.commands.definition.table_definition import MAX_ID
 from anabranch.commands.dml.statement import check_same_table
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef, reports_progress
-from anabranch.data_skipping.scan_plan import live_row_count
+from anabranch.data_skipping.file_skipping import live_row_count
 from anabranch.errors.alterations import ColumnNamesNeedMappingError
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.errors.maintenance import RowOrderError

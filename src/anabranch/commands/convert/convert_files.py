@@ -18,9 +18,9 @@ from anabranch.errors.protocol import UnknownTypeError
 from anabranch.errors.schema import MalformedSchemaError
 from anabranch.progress.progress_events import add_done
 from anabranch.schema.logical_types import without_char_varchar
-from anabranch.schema.merging import MergeRules, merge_schemas
 from anabranch.schema.names import check_duplicates
 from anabranch.schema.paths import with_comments_only
+from anabranch.schema.schema_evolution import MergeRules, merge_schemas
 from anabranch.schema.serialization import check_types, parse_schema
 from anabranch.spark.session.parquet_tables import spark_path
 from anabranch.storage.log_store import LogStore, StoredFile

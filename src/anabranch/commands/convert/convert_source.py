@@ -24,8 +24,8 @@ from anabranch.errors.convert import (
 )
 from anabranch.protocol.data_paths import NULL_DIRECTORY, file_root
 from anabranch.protocol.properties import stored_properties, validated
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import fold, quote
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession

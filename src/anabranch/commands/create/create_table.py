@@ -33,10 +33,9 @@ from anabranch.protocol.features import check_writable
 from anabranch.protocol.properties import TableProperties, validated
 from anabranch.schema.column_mapping import MAPPING_KEYS
 from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
-from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK, visible_schema
 from anabranch.schema.paths import FieldPath, fold, quoted, transform, walk, with_nullable_elements
+from anabranch.schema.schema_evolution import IDENTITY_HIGH_WATER_MARK, TYPE_CHANGES, visible_schema
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.type_widening import TYPE_CHANGES
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier

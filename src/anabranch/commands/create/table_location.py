@@ -13,7 +13,7 @@ from anabranch.commands.vacuum.vacuum_plan import delete_files
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.tables import CreateTableMismatchError, DropIncompleteError
 from anabranch.protocol.log_paths import LOG_DIRECTORY
-from anabranch.schema.merging import visible_schema
+from anabranch.schema.schema_evolution import visible_schema
 
 
 def table_of_same_columns(table: TableRef, location: str) -> TableRef:

@@ -18,14 +18,14 @@ from anabranch.protocol.data_paths import partition_path
 from anabranch.protocol.features import shown_properties
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
 from anabranch.schema.logical_types import length_limits
-from anabranch.schema.merging import (
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quote, quoted
+from anabranch.schema.schema_evolution import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_ALLOW_EXPLICIT,
     IDENTITY_START,
     IDENTITY_STEP,
 )
-from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quote, quoted
 from anabranch.snapshot.snapshot import Snapshot
 
 _TEXT = StringType()

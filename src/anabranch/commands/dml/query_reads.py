@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.table_access import TableRef
-from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.file_skipping import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import PhysicalNames
 from anabranch.spark.engine import OwnRead

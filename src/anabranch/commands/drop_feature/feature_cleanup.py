@@ -26,8 +26,8 @@ from anabranch.errors.protocol import UnsafePathError
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddFile, Metadata, RemoveFile
 from anabranch.protocol.data_paths import encode_path
+from anabranch.schema.schema_evolution import all_type_changes, without_type_changes
 from anabranch.schema.serialization import parse_schema, schema_string
-from anabranch.schema.type_widening import all_type_changes, without_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.proposed_commit import Operation
 

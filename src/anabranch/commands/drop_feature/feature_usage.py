@@ -15,8 +15,8 @@ from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata
 from anabranch.protocol.log_paths import LogFileKind
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, has_mapping
+from anabranch.schema.schema_evolution import TYPE_CHANGES, all_type_changes
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.type_widening import TYPE_CHANGES, all_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
 from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN

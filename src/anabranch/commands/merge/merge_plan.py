@@ -30,14 +30,13 @@ from anabranch.predicates.expressions import FALSE, TRUE, Predicate, conjunction
 from anabranch.protocol.actions import Action, Metadata
 from anabranch.protocol.properties import compat_versions
 from anabranch.schema.logical_types import check_storable
-from anabranch.schema.merging import MergeRules, merge_schemas, visible_schema
 from anabranch.schema.names import check_duplicates
 from anabranch.schema.paths import FieldPath, as_nullable, fold
+from anabranch.schema.schema_evolution import MergeRules, merge_schemas, record_type_changes, visible_schema
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.type_widening import record_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
-from anabranch.spark.conditions.join_conditions import JoinCondition, JoinScope, Scope
+from anabranch.spark.conditions.user_condition import JoinCondition, JoinScope, Scope
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.cached_rows import is_small
 from anabranch.spark.session.session_settings import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment

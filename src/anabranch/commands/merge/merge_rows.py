@@ -20,7 +20,7 @@ from anabranch.commands.merge.merge_plan import MergePlan
 from anabranch.commands.merge.merge_source import SourceFacts, with_key_filter
 from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
 from anabranch.commands.table_access import TableRef
-from anabranch.data_skipping.scan_plan import live_row_count
+from anabranch.data_skipping.file_skipping import live_row_count
 from anabranch.errors.commits import text_of_row
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.log.file_columns import FileMask, num_bytes

@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.spark.conditions.join_conditions import JoinKey
 from anabranch.spark.conditions.key_filter import KEYS_MAX, KeyFilter
+from anabranch.spark.conditions.user_condition import JoinKey
 from anabranch.spark.rows.cached_rows import Size, in_few_tasks, size_of
 
 VALUES_MAX = 100

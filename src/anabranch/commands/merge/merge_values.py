@@ -28,7 +28,7 @@ from anabranch.schema.enforcement import (
 )
 from anabranch.schema.paths import child, fold, quote
 from anabranch.spark.conditions.column_names import BoundAttributes
-from anabranch.spark.conditions.join_conditions import JoinScope, Scope
+from anabranch.spark.conditions.user_condition import JoinScope, Scope
 from anabranch.spark.write.conform import converted
 from anabranch.spark.write.row_rules import default_value
 

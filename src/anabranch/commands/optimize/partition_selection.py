@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StringType, StructField, StructType
 
 from anabranch.commands.table_access import TableRef
-from anabranch.data_skipping.scan_plan import can_be_true, files_wholly_true
+from anabranch.data_skipping.file_skipping import can_be_true, files_wholly_true
 from anabranch.errors.maintenance import NonPartitionColumnError, PartitionConditionError
 from anabranch.log.file_columns import FileMask
 from anabranch.protocol.partition_values import parse_column

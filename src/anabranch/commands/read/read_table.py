@@ -13,15 +13,15 @@ from pyspark.sql.types import StructType
 
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import NEWEST, TableRef, TimeTravel, split_partitions, split_time_travel, table_at
-from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.file_skipping import can_be_true
 from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
 from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.names import check_own_names
 from anabranch.schema.paths import same_type
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
 from anabranch.spark.session.delta_session import DeltaSession

@@ -31,8 +31,8 @@ from anabranch.predicates.expressions import Predicate, conjunction
 from anabranch.protocol.data_paths import file_root
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.logical_types import without_void
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.names import SPARK_ROW_INDEX
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.spark.conditions.column_names import PhysicalNames
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import conjunction
-from anabranch.schema.merging import visible_schema
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.engine import NEWEST_VERSION, Match, OwnRead
 from anabranch.spark.gateway.jvm_classes import column_of

@@ -12,7 +12,7 @@ from anabranch.errors.arguments import IdempotentWriteOptionsError, InvalidOptio
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.value_text import LONG_MAX
 from anabranch.schema.casts import Casting
-from anabranch.schema.type_widening import Widening
+from anabranch.schema.schema_evolution import Widening
 
 
 def default_parallelism(spark: SparkSession) -> int:

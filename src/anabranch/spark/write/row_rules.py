@@ -34,8 +34,8 @@ from anabranch.predicates.expressions import ColumnPath
 from anabranch.predicates.stored_sql import StoredExpression, read_stored_sql
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan, fill_of
 from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit, without_void
-from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import KEY, FieldPath, as_nullable, nullable_type, quote, quoted
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.schema.write_rules import RowRule
 from anabranch.spark.write.file_schema import partition_value
 from anabranch.spark.write.row_checks import refuse_when

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from anabranch.data_skipping import scan_plan
+from anabranch.data_skipping import file_skipping
 from anabranch.errors.commits import ConflictReason, DeltaConcurrentModificationException
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
@@ -113,7 +113,7 @@ def can_match(snapshot: Snapshot, predicate: Predicate, adds: Sequence[AddFile])
 
     It is decided by partition values and statistics, under the schema of `snapshot`.
     """
-    return scan_plan.added_files_to_read(
+    return file_skipping.added_files_to_read(
         predicate,
         adds,
         physical_schema=to_physical(snapshot.schema, snapshot.column_mapping_mode),

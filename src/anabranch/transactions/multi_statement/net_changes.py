@@ -25,7 +25,7 @@ from anabranch.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from anabranch.snapshot.reconciliation import FileReconciler
+from anabranch.snapshot.replay import FileReconciler
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.latest_state import LiveFileIndex
 from anabranch.transactions.proposed_commit import ProposedCommit
@@ -155,7 +155,7 @@ def with_changes(snapshot: Snapshot, proposal: ProposedCommit, *, version: int) 
         version=version,
         metadata=proposal.metadata or snapshot.metadata,
         protocol=proposal.protocol or snapshot.protocol,
-        files=snapshot.files.apply(changes),
+        files=snapshot.files.apply(changes.adds, changes.removes),
         all_tombstones=snapshot.all_tombstones.apply(changes),
         domain_metadata={
             name: domain
