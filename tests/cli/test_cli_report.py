@@ -94,6 +94,7 @@ def test_a_report_needs_nothing_that_holds_a_session() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     spark = {name for name in loaded if name.startswith("anabranch.spark.")} - {
         "anabranch.spark.session",
+        "anabranch.spark.session.session_settings",
         "anabranch.spark.session.table_identifiers",
     }
     assert spark == set()

@@ -23,9 +23,10 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
     is_opaque,
+    normalise,
     references,
+    with_physical_columns,
 )
-from anabranch.predicates.normalization import normalise, with_physical_columns
 
 A, B = Column(("a",)), Column(("s", "b"))
 ONE = Literal(1, IntegerType())
@@ -56,12 +57,12 @@ def test_text_cannot_be_broken_by_values() -> None:
 
 
 def test_physical_names() -> None:
-    paths = {("a",): ("col-1",), ("S",): ("col-2",), ("S", "b"): ("col-2", "col-3")}
+    paths = {("a",): ("col-1",), ("s",): ("col-2",), ("s", "b"): ("col-2", "col-3")}
     predicate = And(
         (
             Comparison(EQ, B, ONE),
             Not(In(A, (ONE,))),
-            StartsWith(Column(("A",)), "x"),
+            StartsWith(A, "x"),
             IsNull(Column(("gone",))),
             Unknown("?", (A, Column(("gone",)))),
         )

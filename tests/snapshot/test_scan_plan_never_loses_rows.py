@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from anabranch.data_skipping.file_skipping import added_files_to_read, files_to_read, files_wholly_true
 from anabranch.log.file_columns import table_of_adds
-from anabranch.predicates.expressions import Predicate, is_exact
-from anabranch.predicates.normalization import normalise
+from anabranch.predicates.expressions import Predicate, is_exact, normalise
 from anabranch.protocol.actions import AddFile
 from snapshot.random_files import PARTITION_COLUMNS, SCHEMA, Row, files, holds, predicates, without_unknown
 

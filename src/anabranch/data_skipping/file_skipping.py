@@ -52,9 +52,9 @@ from anabranch.predicates.expressions import (
     Unknown,
     columns_named_by,
     nodes_of,
+    normalise,
     references,
 )
-from anabranch.predicates.normalization import normalise
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.schema.logical_types import length_limits

@@ -2,7 +2,8 @@
 
 A predicate is *true*, *false* or *NULL* for each row, as in SQL; a filter keeps the row only when it is true.
 A tree means exactly what its source, a Spark expression or SQL, means: a part that was not understood is `Unknown`,
-never a weaker or stronger condition, so that any tree may be negated.
+never a weaker or stronger condition, so that any tree may be negated. In normal form (`normalise`) it has few cases for
+code that evaluates it.
 
 Values compare as Spark compares them: NaN equals itself and is above all numbers, -0.0 equals 0.0,
 text compares by its UTF-8 bytes.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql.types import DataType
@@ -239,6 +240,31 @@ def is_opaque(predicate: Predicate) -> bool:
     return any(isinstance(node, Unknown) and node.opaque for node in nodes_of(predicate))
 
 
+def with_physical_columns(predicate: Predicate, paths: Mapping[ColumnPath, ColumnPath]) -> Predicate:
+    """The same condition over the names that files and statistics use; `paths` has these for each logical path.
+
+    A part with a column that is not in `paths` becomes `Unknown`.
+    """
+    match predicate:
+        case And(operands) | Or(operands):
+            return type(predicate)(tuple(with_physical_columns(operand, paths) for operand in operands))
+        case Not(operand):
+            return Not(with_physical_columns(operand, paths))
+        case Unknown():
+            physical = [paths.get(column.path) for column in predicate.columns]
+            return dataclasses.replace(predicate, columns=tuple(Column(path) for path in physical if path))
+    if any(column.path not in paths for column in columns_named_by(predicate)):
+        return Unknown(str(predicate))
+    match predicate:
+        case Comparison(operator, left, Column() as right):
+            return Comparison(operator, Column(paths[left.path]), Column(paths[right.path]))
+        case Comparison():
+            return dataclasses.replace(predicate, left=Column(paths[predicate.left.path]))
+        case In() | IsNull() | IsNotNull() | StartsWith():
+            return dataclasses.replace(predicate, column=Column(paths[predicate.column.path]))
+    return predicate
+
+
 def _flattened(kind: type[And | Or], predicates: Iterable[Predicate]) -> tuple[Predicate, ...]:
     operands: list[Predicate] = []
     neutral = TRUE if kind is And else FALSE
@@ -289,3 +315,76 @@ _TEXTS: dict[type[Predicate], Any] = {
     StartsWith: lambda node: f"startswith({operand_text(node.column)}, {node.prefix!r})",
     Unknown: lambda node: node.text,
 }
+
+
+def normalise(predicate: Predicate) -> Predicate:
+    """A predicate with the same result for every row, in which
+
+    1. `Not` is applied only to `In`, `StartsWith` and `EQ_NULL_SAFE` of two columns;
+    2. no literal is NULL, and `EQ_NULL_SAFE` compares two columns;
+    3. `And` and `Or` have no operand of their own kind and none without effect.
+
+    The result is monotone: if a part turns from false or NULL to true, the whole turns true or stays. So a bound on
+    the parts is a bound on the whole, which it would not be with a `Not` above `And` and `Or`.
+    """
+    return _normal(predicate, negated=False)
+
+
+def _normal(predicate: Predicate, *, negated: bool) -> Predicate:
+    if isinstance(predicate, Not):
+        return _normal(predicate.operand, negated=not negated)
+    if isinstance(predicate, And | Or):
+        operands = [_normal(operand, negated=negated) for operand in predicate.operands]
+        return _all(operands) if isinstance(predicate, And) is not negated else _any(operands)
+    if isinstance(predicate, Truth):
+        return predicate if predicate.value is None else Truth(predicate.value is not negated)
+    if isinstance(predicate, Comparison):
+        return _comparison(predicate, negated=negated)
+    if isinstance(predicate, IsNull | IsNotNull):
+        null = isinstance(predicate, IsNull) is not negated
+        return IsNull(predicate.column) if null else IsNotNull(predicate.column)
+    if isinstance(predicate, In):
+        return _membership(predicate, negated=negated)
+    if isinstance(predicate, StartsWith):
+        return Not(predicate) if negated else predicate
+    if isinstance(predicate, Unknown) and negated:
+        return Unknown(f"NOT ({predicate.text})", predicate.columns, predicate.opaque)
+    return predicate
+
+
+def _comparison(comparison: Comparison, *, negated: bool) -> Predicate:
+    column, other = comparison.left, comparison.right
+    if comparison.operator is EQ_NULL_SAFE:
+        if isinstance(other, Column):
+            return Not(comparison) if negated else comparison
+        if other.value is None:
+            return IsNotNull(column) if negated else IsNull(column)
+        if negated:
+            return Or((IsNull(column), Comparison(NE, column, other)))
+        return And((IsNotNull(column), Comparison(EQ, column, other)))
+    if isinstance(other, Literal) and other.value is None:
+        return NULL
+    operator = comparison.operator.negated if negated else None
+    return Comparison(operator or comparison.operator, column, other)
+
+
+def _membership(member: In, *, negated: bool) -> Predicate:
+    present = tuple(value for value in member.values if value.value is not None)
+    if present:
+        inside: Predicate = In(member.column, present)
+        inside = Not(inside) if negated else inside
+    else:
+        inside = Truth(negated)
+    if len(present) == len(member.values):
+        return inside
+    return _all([inside, NULL]) if negated else _any([inside, NULL])
+
+
+def _all(operands: list[Predicate]) -> Predicate:
+    together = conjunction(operands)
+    return FALSE if FALSE in (together.operands if isinstance(together, And) else (together,)) else together
+
+
+def _any(operands: list[Predicate]) -> Predicate:
+    together = disjunction(operands)
+    return TRUE if TRUE in (together.operands if isinstance(together, Or) else (together,)) else together

@@ -19,8 +19,8 @@ from anabranch.predicates.expressions import (
     Unknown,
     nodes_of,
     references,
+    with_physical_columns,
 )
-from anabranch.predicates.normalization import with_physical_columns
 from anabranch.schema.column_mapping import physical_paths
 from anabranch.schema.paths import find, quoted
 from anabranch.snapshot.snapshot import Snapshot

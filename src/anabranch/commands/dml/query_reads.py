@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.file_skipping import can_be_true
+from anabranch.predicates.expressions import with_physical_columns
+from anabranch.schema.column_mapping import physical_paths
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import PhysicalNames
 from anabranch.spark.engine import OwnRead
 from anabranch.spark.native.plan_reading import own_reads
 from anabranch.transactions.read_set import EvaluateRows, RowsOfFile, Scan
@@ -42,7 +43,8 @@ def record_query_reads(
 
 def scan_of(table: TableRef, snapshot: Snapshot, vectors: Vectors, read: OwnRead, *, at_snapshot: bool) -> Scan:
     """What a query reads of a version. With `at_snapshot` its condition may be evaluated again for other rows."""
-    predicate = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode).of(read.predicate)
+    physical = physical_paths(snapshot.schema, snapshot.column_mapping_mode)
+    predicate = with_physical_columns(read.predicate, physical)
     again = None
     if at_snapshot and read.narrows:
         again = _evaluating(TargetRows(table, snapshot, vectors, alias=read.names), read)

@@ -19,11 +19,19 @@ from pyspark.sql.types import StructType
 
 from anabranch.errors.dml import NonDeterministicConditionError, SubqueryInConditionError
 from anabranch.predicates.catalyst import from_catalyst
-from anabranch.predicates.expressions import TRUE, Predicate, Truth, Unknown, conjunction
-from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.predicates.expressions import (
+    TRUE,
+    ColumnPath,
+    Predicate,
+    Truth,
+    Unknown,
+    conjunction,
+    with_physical_columns,
+)
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_paths
 from anabranch.schema.paths import fold
 from anabranch.schema.schema_evolution import visible_schema
-from anabranch.spark.conditions.column_names import BoundAttributes, PhysicalNames, RowNames, metadata_columns, named
+from anabranch.spark.conditions.column_names import BoundAttributes, RowNames, metadata_columns, named
 from anabranch.spark.conditions.repeatable_rows import fix_clock
 from anabranch.spark.gateway.jvm_classes import column_of
 from anabranch.spark.gateway.jvm_sessions import session_zone, zones_of
@@ -67,14 +75,14 @@ def resolve_condition(
     `reads_table` returns whether a frame reads rows of that table; it is called for a frame with the condition's
     subqueries. Raises Spark's `AnalysisException` for a condition that cannot be resolved for such rows.
     """
-    names = PhysicalNames(schema, column_mapping)
+    physical = physical_paths(schema, column_mapping)
     text = text_of(condition)
     timed: Column | str = condition
     if isinstance(condition, str):
         columns = {name.lower() for name in schema.fieldNames()}
         timed = fix_clock(condition, columns=columns, time_zone=session_zone(spark), now_ms=now_ms)
     frame = empty_frame(spark, schema, alias).where(timed)
-    resolved = _resolved(frame, names, condition=timed, text=text, reads_table=reads_table)
+    resolved = _resolved(frame, physical, condition=timed, text=text, reads_table=reads_table)
     return dataclasses.replace(resolved, repeatable=resolved.repeatable and not metadata_columns(alias))
 
 
@@ -91,7 +99,7 @@ def subqueries_may_read(frame: DataFrame, reads_table: Callable[[DataFrame], boo
 
 def _resolved(
     frame: DataFrame,
-    names: PhysicalNames,
+    physical: Mapping[ColumnPath, ColumnPath],
     *,
     condition: Column | str,
     text: str,
@@ -106,7 +114,7 @@ def _resolved(
         return ReadCondition(
             condition=condition,
             text=text,
-            predicate=names.of(conjunction([beside, rest])),
+            predicate=with_physical_columns(conjunction([beside, rest]), physical),
             repeatable=False,
             has_subquery=True,
         )
@@ -115,7 +123,9 @@ def _resolved(
     return ReadCondition(
         condition=condition,
         text=text if isinstance(condition, str) else facts["sql"],
-        predicate=names.of(conjunction(_predicates(facts["filters"], classes))) if steady else Unknown(text),
+        predicate=with_physical_columns(conjunction(_predicates(facts["filters"], classes)), physical)
+        if steady
+        else Unknown(text),
         repeatable=steady and facts["deterministic"],
         has_subquery=False,
     )
@@ -261,7 +271,7 @@ class JoinScope:
         self._repeatable = not metadata_columns(alias)
         self._table = table
         self._schema = schema
-        self._names = PhysicalNames(schema, column_mapping)
+        self._physical = physical_paths(schema, column_mapping)
         self._now_ms = now_ms
 
     def frame(self, scope: Scope) -> DataFrame:
@@ -323,7 +333,7 @@ class JoinScope:
         """A predicate in physical names: true whenever all these conditions on `target` are, maybe for more rows."""
         if not conditions:
             return TRUE
-        return self._names.of(conjunction(passed_filters(self._filtered(conditions))))
+        return with_physical_columns(conjunction(passed_filters(self._filtered(conditions))), self._physical)
 
     def where(self, rows: DataFrame, conditions: Sequence[Column]) -> DataFrame:
         """The rows for which these conditions on `target` are true; `rows` begins with the table's columns."""

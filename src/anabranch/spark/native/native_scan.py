@@ -27,13 +27,12 @@ from anabranch.deletion_vectors.vector_reading import LoadVectors
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.catalyst import from_catalyst
-from anabranch.predicates.expressions import Predicate, conjunction
+from anabranch.predicates.expressions import Predicate, conjunction, with_physical_columns
 from anabranch.protocol.data_paths import file_root
-from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, physical_paths
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.names import SPARK_ROW_INDEX
 from anabranch.schema.schema_evolution import visible_schema
-from anabranch.spark.conditions.column_names import PhysicalNames
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
 from anabranch.spark.gateway.jvm_sessions import zones_of
@@ -365,8 +364,8 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
 
 
 def _by_logical_names(prune: Callable[[Predicate], FileMask], request: ScanRequest) -> Callable[[Predicate], FileMask]:
-    names = PhysicalNames(request.schema, request.column_mapping)
-    return lambda predicate: prune(names.of(predicate))
+    physical = physical_paths(request.schema, request.column_mapping)
+    return lambda predicate: prune(with_physical_columns(predicate, physical))
 
 
 def _file_system_options(request: ScanRequest) -> dict[str, str]:
