@@ -208,7 +208,9 @@ def _no_conflict_of_descriptions(context: ConflictContext) -> None:
 
 
 def _marks_of_the_version_read(self: LatestState, winners: Sequence[Winner]) -> LatestState:
-    return dataclasses.replace(RIGHT_AFTER(self, winners), row_id_high_water_mark=self.row_id_high_water_mark)
+    state = RIGHT_AFTER(self, winners)
+    vars(state)["row_id_high_water_mark"] = self.row_id_high_water_mark
+    return state
 
 
 def _every_file_is_new(actions: Sequence[Action], latest: LatestState) -> list[Action]:

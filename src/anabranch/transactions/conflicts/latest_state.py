@@ -20,7 +20,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transactions.conflicts.winners import Winner
 from anabranch.transactions.proposed_commit import ProposedCommit
 from anabranch.transactions.read_set import FileKey
-from anabranch.transactions.rows.row_ids import NO_ROW_IDS, ROW_TRACKING_DOMAIN, RowIds, high_water_mark_of
+from anabranch.transactions.rows.row_ids import ROW_TRACKING_DOMAIN, RowIds, high_water_mark_of
 
 FEW_FILES = 32
 """A snapshot with so few files is indexed at once, which takes less time than a search for single paths."""
@@ -116,7 +116,6 @@ class LatestState:
     """Every commit since `base`, oldest first."""
     protocol: Protocol | None
     metadata: Metadata | None
-    row_id_high_water_mark: int
     timestamp_ms: int
     """The time of the newest version: its in-commit timestamp where it has one, else the time of its file."""
     modified_ms: int
@@ -157,6 +156,13 @@ class LatestState:
         for winner in self.winners:
             domains |= winner.domain_metadata
         return domains
+
+    @cached_property
+    def row_id_high_water_mark(self) -> int:
+        """The highest row id assigned so far. Raises `MalformedDomainError`."""
+        base = None if self.base is None else self.base.domain_metadata.get(ROW_TRACKING_DOMAIN)
+        domains = [base, *(winner.domain_metadata.get(ROW_TRACKING_DOMAIN) for winner in self.winners)]
+        return max(high_water_mark_of(domain, table=self.table) for domain in domains)
 
     @cached_property
     def removed_from_base(self) -> frozenset[FileKey]:
@@ -202,7 +208,7 @@ class LatestState:
         if not winners:
             return self
         added, removed = dict(self.added), set(self.removed)
-        protocol, metadata, high_water_mark = self.protocol, self.metadata, self.row_id_high_water_mark
+        protocol, metadata = self.protocol, self.metadata
         for winner in winners:
             for remove in winner.removes:
                 key = remove.key
@@ -213,14 +219,11 @@ class LatestState:
                 added[key] = add
                 removed.discard(key)
             protocol, metadata = winner.protocol or protocol, winner.metadata or metadata
-            row_ids = winner.domain_metadata.get(ROW_TRACKING_DOMAIN)
-            high_water_mark = max(high_water_mark, high_water_mark_of(row_ids, table=self.table))
         return dataclasses.replace(
             self,
             winners=(*self.winners, *winners),
             protocol=protocol,
             metadata=metadata,
-            row_id_high_water_mark=high_water_mark,
             timestamp_ms=winners[-1].commit.timestamp_ms,
             modified_ms=winners[-1].commit.modified_ms,
             added=added,
@@ -237,7 +240,6 @@ def latest_state_at(snapshot: Snapshot | None, *, table: str) -> LatestState:
             base_files=LiveFileIndex(LiveFiles()),
             protocol=None,
             metadata=None,
-            row_id_high_water_mark=NO_ROW_IDS,
             timestamp_ms=0,
             modified_ms=0,
             added={},
@@ -249,7 +251,6 @@ def latest_state_at(snapshot: Snapshot | None, *, table: str) -> LatestState:
         base_files=LiveFileIndex(snapshot.files),
         protocol=snapshot.protocol,
         metadata=snapshot.metadata,
-        row_id_high_water_mark=high_water_mark_of(snapshot.domain_metadata.get(ROW_TRACKING_DOMAIN), table=table),
         timestamp_ms=snapshot.timestamp_ms,
         modified_ms=snapshot.segment.modified_ms,
         added={},
