@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.vector_locations import inline_descriptor
+from anabranch.deletion_vectors.vector_descriptors import inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import (

@@ -20,7 +20,7 @@ from anabranch.commands.clone.clone_definition import (
     cloned_files,
 )
 from anabranch.commands.clone.clone_table import PreparedClone, planned_clone
-from anabranch.deletion_vectors.vector_locations import encoded_location, vector_path
+from anabranch.deletion_vectors.vector_descriptors import encoded_location, vector_path
 from anabranch.errors.protocol import ReadOnlyPropertyError, UnsafePathError
 from anabranch.errors.schema import ColumnMappingChangeError
 from anabranch.exceptions import DeltaConcurrentModificationException, ProtocolChangedException

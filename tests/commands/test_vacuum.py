@@ -15,7 +15,7 @@ import pytest
 
 from anabranch.commands.vacuum.vacuum_listing import Hiding, Inventory
 from anabranch.commands.vacuum.vacuum_lite import HINT_PATH, read_hint
-from anabranch.deletion_vectors.vector_locations import encoded_location
+from anabranch.deletion_vectors.vector_descriptors import encoded_location
 from anabranch.errors.commits import ConcurrentDeleteReadException, ConflictReason
 from anabranch.errors.environment import StorageError
 from anabranch.errors.maintenance import (

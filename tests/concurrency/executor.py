@@ -19,8 +19,8 @@ from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransacti
 from anabranch.protocol.features import supported
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transactions.commit.commit_attempt import tracks_rows
 from anabranch.transactions.commit.commit_context import CommittedVersion
-from anabranch.transactions.commit.commit_draft import tracks_rows
 from anabranch.transactions.proposed_commit import Bin, OnNewColumns, Operation, RowsWithColumns
 from anabranch.transactions.read_set import FileKey, RowsOfFile
 from anabranch.transactions.reserved_numbers import NumberRange, ReservedNumbers

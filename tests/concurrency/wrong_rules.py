@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 from anabranch.commands.restore.restore_table import PreparedRestore
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import Action, AddFile, Metadata, RemoveFile
-from anabranch.transactions.commit import commit_draft, invariants
+from anabranch.transactions.commit import commit_attempt, invariants
 from anabranch.transactions.conflicts import (
     compaction_rebase,
     conflict_checks,
@@ -255,7 +255,7 @@ def _any_order(context: ConflictContext) -> bool:
 
 RIGHT_BLIND_APPEND: Callable[[ProposedCommit], bool] = ProposedCommit.is_blind_append.func  # type: ignore[attr-defined]
 RIGHT_SAME_SCHEMA = conflict_checks.same_schema_and_layout
-RIGHT_ROW_IDS = commit_draft.with_row_ids
+RIGHT_ROW_IDS = commit_attempt.with_row_ids
 RIGHT_REBASE_DATA = conflict_checks.rebase_data
 RIGHT_RECORD_SCAN = Transaction.record_scan
 RIGHT_PLAN_OF_JOIN = InsertJoin.plan
@@ -400,7 +400,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="between the first commit and the last of turning row tracking on, writers bring files without ids",
-        patches=[(commit_draft, "with_row_ids", _ids_for_batches_alone)],
+        patches=[(commit_attempt, "with_row_ids", _ids_for_batches_alone)],
         mix=ROW_TRACKING_IN_STEPS,
         verdict="has no row ids",
     ),
@@ -499,17 +499,17 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="a file that comes again with another vector gets new row ids",
-        patches=[(commit_draft, "_with_existing_ids", _every_file_is_new)],
+        patches=[(commit_attempt, "_with_existing_ids", _every_file_is_new)],
         verdict="id",
     ),
     WrongRule(
         name="rows of a file that comes again with another vector count as changed",
-        patches=[(commit_draft, "_with_existing_ids", _every_file_has_changed)],
+        patches=[(commit_attempt, "_with_existing_ids", _every_file_has_changed)],
         verdict="is new",
     ),
     WrongRule(
         name="row ids begin at the high-water mark and not behind it",
-        patches=[(commit_draft, "with_row_ids", _ids_begin_at_the_mark)],
+        patches=[(commit_attempt, "with_row_ids", _ids_begin_at_the_mark)],
         verdict="id",
     ),
 )

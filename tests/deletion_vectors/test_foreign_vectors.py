@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.vector_locations import inline_descriptor
+from anabranch.deletion_vectors.vector_descriptors import inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vector, load_vectors, to_words
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from anabranch.protocol.actions_json import encode_action, parse_actions

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
-from anabranch.deletion_vectors import vector_locations
+from anabranch.deletion_vectors import vector_descriptors
 from anabranch.deletion_vectors.bitmap_format import (
     OLD_MAGIC,
     PORTABLE_MAGIC,
@@ -24,7 +24,7 @@ from anabranch.deletion_vectors.bitmap_format import (
     decode_bitmap,
     encode_bitmap,
 )
-from anabranch.deletion_vectors.vector_locations import encode_files, inline_descriptor
+from anabranch.deletion_vectors.vector_descriptors import encode_files, inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vector, load_vectors
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import FileMissingError, StorageError
@@ -354,7 +354,7 @@ def test_random_bytes_are_errors_of_ours(noise: bytes, magic: int, checked: bool
     store.put(f"deletion_vector_{FILE_ID}.bin", b"\x01" + framed)
     descriptor = DeletionVectorDescriptor(
         storage_type="u",
-        path_or_inline_dv=vector_locations.encode_base85(FILE_ID.bytes),
+        path_or_inline_dv=vector_descriptors.encode_base85(FILE_ID.bytes),
         offset=1,
         size_in_bytes=len(content),
         cardinality=10**9,
@@ -366,16 +366,16 @@ def test_random_bytes_are_errors_of_ours(noise: bytes, magic: int, checked: bool
 @given(st.text(max_size=60))
 def test_any_text_is_base85_or_refused(text: str) -> None:
     try:
-        data = vector_locations.decode_base85(text)
+        data = vector_descriptors.decode_base85(text)
     except ValueError:
         return
-    assert vector_locations.encode_base85(data) == text
+    assert vector_descriptors.encode_base85(data) == text
 
 
 @given(st.binary(max_size=40))
 def test_base85_round_trip(data: bytes) -> None:
-    assert vector_locations.decode_base85(vector_locations.encode_base85(data))[: len(data)] == data
+    assert vector_descriptors.decode_base85(vector_descriptors.encode_base85(data))[: len(data)] == data
 
 
 def test_base85_example_of_its_specification() -> None:
-    assert vector_locations.encode_base85(bytes.fromhex("864FD26FB559F75B")) == "HelloWorld"
+    assert vector_descriptors.encode_base85(bytes.fromhex("864FD26FB559F75B")) == "HelloWorld"

@@ -21,7 +21,7 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 
 from anabranch.cli.rows.local_time_zone import PythonTimeZone
-from anabranch.deletion_vectors import vector_locations
+from anabranch.deletion_vectors import vector_descriptors
 from anabranch.deletion_vectors.bitmap_format import encode_bitmap
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.errors.base import DeltaError
@@ -126,7 +126,7 @@ def read_vector(data: bytes) -> None:
     store.put(f"deletion_vector_{FILE_ID}.bin", b"\x01" + data)
     descriptor = DeletionVectorDescriptor(
         storage_type="u",
-        path_or_inline_dv=vector_locations.encode_base85(FILE_ID.bytes),
+        path_or_inline_dv=vector_descriptors.encode_base85(FILE_ID.bytes),
         offset=1,
         size_in_bytes=max(0, len(data) - 8),
         cardinality=3,
@@ -261,7 +261,7 @@ def parsers() -> list[Parser]:
     """All of them."""
     bitmaps = [encode_bitmap(BitMap64(rows)) for rows in ([1, 2, 99_999], range(5000, 5003), [5, 70_000, 99_998])]
     framed = [struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data)) for data in bitmaps]
-    inline = [vector_locations.encode_base85(data + bytes(-len(data) % 4)).encode() for data in bitmaps[:1]]
+    inline = [vector_descriptors.encode_base85(data + bytes(-len(data) % 4)).encode() for data in bitmaps[:1]]
     samples = json.loads(SAMPLES.read_text("utf-8"))
     catalyst = [json.dumps(sample.get("optimized", sample["analyzed"])).encode() for sample in samples]
     actions = [

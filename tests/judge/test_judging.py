@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 
 import anabranch_judge
 from anabranch.deletion_vectors.bitmap_format import encode_bitmap
-from anabranch.deletion_vectors.vector_locations import encode_base85
+from anabranch.deletion_vectors.vector_descriptors import encode_base85
 from anabranch_judge.__main__ import main
 from anabranch_judge.errors import JudgeError
 from anabranch_judge.hidden_rows import hidden_positions

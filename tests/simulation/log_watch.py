@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.deletion_vectors.vector_descriptors import vector_path
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import vector_ids
 from anabranch.log.log_segment import find_segment

@@ -19,8 +19,8 @@ from anabranch.errors.protocol import MalformedActionError
 from anabranch.log import commit_files, log_segment
 from anabranch.log.commit_files import Commit
 from anabranch.protocol import log_paths
-from anabranch.transactions.commit import after_commit, commit_draft, commit_loop
-from anabranch.transactions.commit.commit_draft import CommitOutcome
+from anabranch.transactions.commit import after_commit, commit_attempt, commit_loop
+from anabranch.transactions.commit.commit_attempt import CommitOutcome
 from anabranch.transactions.rows import deletion_vector_actions
 from anabranch.transactions.rows.deletion_vector_actions import StoredVectors
 from concurrency.random_histories import ROW_TRACKING_IN_STEPS, Mix
@@ -65,7 +65,7 @@ def _as_storage_error(draft: Any, context: Any, *, attempts: int, cause: str) ->
     return StorageError(root="memory", path=f"version {draft.version}", doing="write", cause=cause)
 
 
-RIGHT_OUTCOME = commit_draft._outcome_in_log
+RIGHT_OUTCOME = commit_attempt._outcome_in_log
 
 
 def _own_commit_is_anothers(draft: Any, context: Any, *, if_missing: Any) -> Any:
@@ -95,7 +95,7 @@ def _of_any_size(store: Any, file: Any) -> Any:
     return store.read(file.path)
 
 
-RIGHT_READ = commit_draft.read_commit
+RIGHT_READ = commit_attempt.read_commit
 
 
 def _empty_where_unreadable(store: Any, version: int) -> Commit:
@@ -126,7 +126,7 @@ def _clock_of_the_writer(latest: Any, *, protocol: Any, metadata: Any, now_ms: i
     return None if RIGHT_TIMESTAMP(latest, protocol=protocol, metadata=metadata, now_ms=now_ms) is None else now_ms
 
 
-RIGHT_TIMESTAMP = commit_draft.in_commit_timestamp
+RIGHT_TIMESTAMP = commit_attempt.in_commit_timestamp
 RIGHT_CLEAN_UP = after_commit.clean_up_log
 
 
@@ -193,14 +193,14 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="fault F16",
         name="a commit is not recognized by its txnId",
-        patches=[(commit_draft, "_outcome_in_log", _own_commit_is_anothers)],
+        patches=[(commit_attempt, "_outcome_in_log", _own_commit_is_anothers)],
         focus=UNKNOWN,
         seeds=50,
     ),
     PlantedBug(
         number="fault F21",
         name="a commit that the storage may make later counts as refused",
-        patches=[(commit_draft, "unknown_outcome_error", _as_storage_error)],
+        patches=[(commit_attempt, "unknown_outcome_error", _as_storage_error)],
         focus=dataclasses.replace(UNKNOWN, weather=Weather(switches=0.2, faults=0.3)),
         seeds=100,
         complaint="has the result refused",
@@ -250,7 +250,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="fault F28",
         name="times of commits are those of the writer's clock",
-        patches=[(commit_draft, "in_commit_timestamp", _clock_of_the_writer)],
+        patches=[(commit_attempt, "in_commit_timestamp", _clock_of_the_writer)],
         focus=JUMPS,
         seeds=20,
         complaint="inCommitTimestamp",
@@ -266,7 +266,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         number="fault F29",
         name="a winner that cannot be read is no conflict",
-        patches=[(commit_draft, "read_commit", _empty_where_unreadable)],
+        patches=[(commit_attempt, "read_commit", _empty_where_unreadable)],
         focus=TORN,
         seeds=100,
     ),

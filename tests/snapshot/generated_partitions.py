@@ -12,7 +12,7 @@ from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.schema_evolution import GENERATION_EXPRESSION
+from anabranch.schema.computed_columns import GENERATION_EXPRESSION
 
 MOMENT, WALL, DATE, TEXT, INT = T.TimestampType(), T.TimestampNTZType(), T.DateType(), T.StringType(), T.IntegerType()
 

@@ -32,7 +32,7 @@ from anabranch.predicates.generation_expressions import Part, derivation_of
 from anabranch.protocol import value_text
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.schema_evolution import GENERATION_EXPRESSION
+from anabranch.schema.computed_columns import GENERATION_EXPRESSION
 from snapshot.generated_partitions import COLUMNS, DATE, INT, MOMENT, TEXT, WALL, keeps, schema_of
 
 HOUR = 3_600_000_000

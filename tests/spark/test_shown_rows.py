@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType
 
-from anabranch.deletion_vectors.vector_locations import inline_descriptor
+from anabranch.deletion_vectors.vector_descriptors import inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.commands.dml.delete import prepare_delete
-from anabranch.commands.dml.row_deletion import delete_rows, write_new_rows
+from anabranch.commands.dml.row_changes import delete_rows, write_new_rows
 from anabranch.commands.dml.target_table import TargetRows, resolve_row_condition, select_rows, selected_rows
 from anabranch.commands.optimize import rewrite_bins
 from anabranch.commands.optimize.bin_packing import PlannedBin

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.deletion_vectors.vector_descriptors import vector_path
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.errors.log import DeletionVectorError
 from anabranch.protocol.actions import DeletionVectorDescriptor

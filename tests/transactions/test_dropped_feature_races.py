@@ -13,7 +13,7 @@ from anabranch.errors.commits import (
 )
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.transactions.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
+from anabranch.transactions.commit.commit_attempt import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
 from transactions.log_linter import lint
 from transactions.table_on_memory import Writer, add, created, features, metadata, remove, rival_of, with_properties
 

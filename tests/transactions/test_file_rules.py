@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.vector_locations import inline_descriptor
+from anabranch.deletion_vectors.vector_descriptors import inline_descriptor
 from anabranch.errors.commits import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,

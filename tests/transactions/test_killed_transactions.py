@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.deletion_vectors.vector_descriptors import vector_path
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.snapshot import Snapshot

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.deletion_vectors.vector_descriptors import vector_path
 from anabranch.errors.environment import StorageError
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.storage.memory_store import MemoryStore

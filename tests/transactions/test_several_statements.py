@@ -16,7 +16,7 @@ from anabranch.errors.commits import (
     StatementInTransactionError,
 )
 from anabranch.protocol.actions import Metadata, SetTransaction
-from anabranch.schema.schema_evolution import IDENTITY_HIGH_WATER_MARK
+from anabranch.schema.computed_columns import IDENTITY_HIGH_WATER_MARK
 from anabranch.schema.serialization import schema_string
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transactions.multi_statement.open_transaction import OpenTransaction, is_uncommitted, open_transaction

@@ -23,7 +23,7 @@ from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampT
 from anabranch.data_skipping.column_bounds import ColumnBounds
 from anabranch.predicates.generation_expressions import Derivation, Part, derivation_of
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, physical_paths
-from anabranch.schema.schema_evolution import GENERATION_EXPRESSION
+from anabranch.schema.computed_columns import GENERATION_EXPRESSION
 
 _Whole = npt.NDArray[np.int64]
 _HOUR = 3_600_000_000

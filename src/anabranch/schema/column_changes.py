@@ -27,17 +27,11 @@ from anabranch.errors.alterations import (
     UnsupportedNewColumnError,
 )
 from anabranch.errors.schema import ColumnNotFoundError
+from anabranch.schema.computed_columns import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START
 from anabranch.schema.enforcement import Fill, fill_of
 from anabranch.schema.logical_types import DECLARED_TYPE, length_limits, without_char_varchar
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, as_nullable, child, find, fold, quoted, same_type
-from anabranch.schema.schema_evolution import (
-    CURRENT_DEFAULT,
-    EXISTS_DEFAULT,
-    GENERATION_EXPRESSION,
-    IDENTITY_START,
-    is_supported_change,
-    record_type_changes,
-)
+from anabranch.schema.schema_evolution import is_supported_change, record_type_changes
 
 COMMENT = "comment"
 

@@ -16,16 +16,17 @@ from anabranch.protocol.actions import Protocol
 from anabranch.protocol.features import active
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import PHYSICAL_NAME
-from anabranch.schema.schema_evolution import (
-    CURRENT_DEFAULT,
-    GENERATION_EXPRESSION,
-    IDENTITY_ALLOW_EXPLICIT,
-    IDENTITY_HIGH_WATER_MARK,
-    IDENTITY_START,
-    IDENTITY_STEP,
-)
 
 # The metadata of such columns. See "Generated Columns", "Default Columns" and "Identity Columns".
+
+
+GENERATION_EXPRESSION = "delta.generationExpression"
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+EXISTS_DEFAULT = "EXISTS_DEFAULT"
+IDENTITY_START = "delta.identity.start"
+IDENTITY_STEP = "delta.identity.step"
+IDENTITY_HIGH_WATER_MARK = "delta.identity.highWaterMark"
+IDENTITY_ALLOW_EXPLICIT = "delta.identity.allowExplicitInsert"
 
 
 def generated_column(field: StructField, expression: str) -> StructField:

@@ -19,19 +19,16 @@ from anabranch.errors.schema import (
 )
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.schema.casts import Casting, Conversion, Keep, conversion, fits_by_name, named_by_position
-from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_storable, length_limits
-from anabranch.schema.names import check_duplicates, check_partitioning, partition_columns_of
-from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, as_nullable, child, find, fold, positions, quoted
-from anabranch.schema.schema_evolution import (
+from anabranch.schema.computed_columns import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_ALLOW_EXPLICIT,
     IDENTITY_START,
-    MergeRules,
-    merge_schemas,
-    record_type_changes,
-    visible_schema,
 )
+from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_storable, length_limits
+from anabranch.schema.names import check_duplicates, check_partitioning, partition_columns_of
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, as_nullable, child, find, fold, positions, quoted
+from anabranch.schema.schema_evolution import MergeRules, merge_schemas, record_type_changes, visible_schema
 from anabranch.schema.serialization import check_types
 from anabranch.schema.write_rules import RowRule, WriteApi, WriteRules, row_rules, rules_for
 

@@ -37,6 +37,15 @@ from pyspark.sql.types import (
 from anabranch.errors.schema import InvalidTypeChangeError, MalformedSchemaError
 from anabranch.schema.casts import Casting, is_wider_decimal
 from anabranch.schema.column_mapping import MAPPING_KEYS
+from anabranch.schema.computed_columns import (
+    CURRENT_DEFAULT,
+    EXISTS_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_ALLOW_EXPLICIT,
+    IDENTITY_HIGH_WATER_MARK,
+    IDENTITY_START,
+    IDENTITY_STEP,
+)
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, find, fold, positions, quoted, transform, walk
 from anabranch.schema.serialization import parse_schema, parse_type, type_name
 
@@ -299,18 +308,6 @@ class _Merge:
         return None
 
 
-# Metadata that users see, and that a table takes over from a DataFrame's schema.
-
-
-GENERATION_EXPRESSION = "delta.generationExpression"
-CURRENT_DEFAULT = "CURRENT_DEFAULT"
-EXISTS_DEFAULT = "EXISTS_DEFAULT"
-IDENTITY_START = "delta.identity.start"
-IDENTITY_STEP = "delta.identity.step"
-IDENTITY_HIGH_WATER_MARK = "delta.identity.highWaterMark"
-IDENTITY_ALLOW_EXPLICIT = "delta.identity.allowExplicitInsert"
-INVARIANTS = "delta.invariants"
-
 HIDDEN_KEYS = MAPPING_KEYS | {
     TYPE_CHANGES,
     GENERATION_EXPRESSION,
@@ -321,6 +318,7 @@ HIDDEN_KEYS = MAPPING_KEYS | {
     IDENTITY_HIGH_WATER_MARK,
     IDENTITY_ALLOW_EXPLICIT,
 }
+"""The metadata of columns that is the table's own, which users do not see."""
 
 
 def visible_schema(schema: StructType) -> StructType:

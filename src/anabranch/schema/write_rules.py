@@ -23,7 +23,9 @@ from anabranch.errors.schema import (
 )
 from anabranch.schema.casts import Casting
 from anabranch.schema.paths import FieldPath, quoted
-from anabranch.schema.schema_evolution import INVARIANTS, Widening
+from anabranch.schema.schema_evolution import Widening
+
+_INVARIANTS = "delta.invariants"
 
 
 class WriteApi(enum.Enum):
@@ -154,7 +156,7 @@ def _invariants(struct: StructType, parent: FieldPath, table: str) -> Iterator[R
     """The invariants of columns and fields of structs. The protocol defines none inside arrays and maps."""
     for field in struct.fields:
         path = (*parent, field.name)
-        if INVARIANTS in field.metadata:
+        if _INVARIANTS in field.metadata:
             yield RowRule(
                 owner=f"invariant of column {quoted(path)}", expression=_invariant(field, quoted(path), table)
             )
@@ -163,12 +165,12 @@ def _invariants(struct: StructType, parent: FieldPath, table: str) -> Iterator[R
 
 
 def _invariant(field: StructField, path: str, table: str) -> str:
-    text = field.metadata[INVARIANTS]
+    text = field.metadata[_INVARIANTS]
     try:
         expression = json.loads(text)["expression"]["expression"]
     except (ValueError, TypeError, KeyError, RecursionError):
         expression = None
     if not isinstance(expression, str):
-        reason = f"{INVARIANTS} is {text!r}, which contains no expression"
+        reason = f"{_INVARIANTS} is {text!r}, which contains no expression"
         raise MalformedSchemaError(table=table, field=path, reason=reason)
     return expression

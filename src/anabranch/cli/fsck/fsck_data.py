@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from anabranch.cli.fsck.fsck_findings import Finding, FindingKind, Steps
 from anabranch.data_skipping.statistics_columns import read_num_records
-from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.deletion_vectors.vector_descriptors import vector_path
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import StorageError

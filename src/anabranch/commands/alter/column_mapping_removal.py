@@ -37,8 +37,8 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WriteRequest
 from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
 from anabranch.spark.write.rewrite_request import NO_LIMIT
+from anabranch.transactions.commit.commit_attempt import rows_kept_tags
 from anabranch.transactions.commit.commit_context import CommittedVersion
-from anabranch.transactions.commit.commit_draft import rows_kept_tags
 from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.read_set import FileKey

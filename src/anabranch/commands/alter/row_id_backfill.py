@@ -29,7 +29,7 @@ from anabranch.protocol.features import supported
 from anabranch.protocol.properties import FEATURE_PREFIX
 from anabranch.protocol.protocol_evolution import requested_protocol
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transactions.commit.commit_draft import tracks_rows
+from anabranch.transactions.commit.commit_attempt import tracks_rows
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.rows.row_ids import ROW_TRACKING_FEATURE
 from anabranch.transactions.statement_retry import execute_with_retries

@@ -18,7 +18,7 @@ from anabranch.commands.definition.table_definition import MAX_ID, ROW_ID_COLUMN
 from anabranch.commands.read.read_table import snapshot_of
 from anabranch.commands.restore.restore_definition import schema_with_marks
 from anabranch.commands.table_access import TableRef, TimeTravel, is_delta_identifier, table_identified
-from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.deletion_vectors.vector_descriptors import vector_path
 from anabranch.errors.schema import ColumnMappingChangeError
 from anabranch.errors.tables import CloneSourceError, NotADeltaTableError
 from anabranch.log.file_columns import DELETION_VECTOR, LIVE_FILE_SCHEMA, table_of_adds
@@ -32,7 +32,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier
 from anabranch.storage.external_files import allowed_prefixes_of, canonical_root
-from anabranch.transactions.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
+from anabranch.transactions.commit.commit_attempt import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
 from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN
 
 NO_VERSION = -1

@@ -32,15 +32,16 @@ from anabranch.protocol.actions import Action, DomainMetadata
 from anabranch.protocol.features import check_writable
 from anabranch.protocol.properties import TableProperties, validated
 from anabranch.schema.column_mapping import MAPPING_KEYS
+from anabranch.schema.computed_columns import IDENTITY_HIGH_WATER_MARK
 from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
 from anabranch.schema.paths import FieldPath, fold, quoted, transform, walk, with_nullable_elements
-from anabranch.schema.schema_evolution import IDENTITY_HIGH_WATER_MARK, TYPE_CHANGES, visible_schema
+from anabranch.schema.schema_evolution import TYPE_CHANGES, visible_schema
 from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier
+from anabranch.transactions.commit.commit_attempt import PROTECTED_BEFORE
 from anabranch.transactions.commit.commit_context import CommittedVersion
-from anabranch.transactions.commit.commit_draft import PROTECTED_BEFORE
 from anabranch.transactions.conflicts.conflict_checks import USE_EXISTING_TABLE
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.rows.deletion_vector_actions import removal

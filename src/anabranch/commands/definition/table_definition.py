@@ -48,7 +48,7 @@ from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.names import check_column_names, check_duplicates, partition_columns_of
 from anabranch.schema.serialization import check_types, parse_schema, schema_string
-from anabranch.transactions.commit.commit_draft import PROTECTED_BEFORE
+from anabranch.transactions.commit.commit_attempt import PROTECTED_BEFORE
 from anabranch.uniform.iceberg_library import check_installed
 
 MAX_ID = "delta.columnMapping.maxColumnId"

@@ -27,9 +27,10 @@ from anabranch.commands.definition.clustering import clustering_columns, quoted_
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.log.commit_history import HistoryEntry, read_history
 from anabranch.protocol.features import shown_properties, supported_features
+from anabranch.schema.computed_columns import CURRENT_DEFAULT
 from anabranch.schema.logical_types import DECLARED_TYPE
 from anabranch.schema.paths import quote, quoted
-from anabranch.schema.schema_evolution import CURRENT_DEFAULT, visible_schema
+from anabranch.schema.schema_evolution import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import SESSION_CATALOG, CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession

@@ -17,15 +17,15 @@ from anabranch.errors.schema import InvalidPartitioningError
 from anabranch.protocol.data_paths import partition_path
 from anabranch.protocol.features import shown_properties
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
-from anabranch.schema.logical_types import length_limits
-from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quote, quoted
-from anabranch.schema.schema_evolution import (
+from anabranch.schema.computed_columns import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_ALLOW_EXPLICIT,
     IDENTITY_START,
     IDENTITY_STEP,
 )
+from anabranch.schema.logical_types import length_limits
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quote, quoted
 from anabranch.snapshot.snapshot import Snapshot
 
 _TEXT = StringType()

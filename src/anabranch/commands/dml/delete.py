@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 
-from anabranch.commands.dml.row_deletion import delete_rows, with_deletes_recorded
+from anabranch.commands.dml.row_changes import delete_rows, with_deletes_recorded
 from anabranch.commands.dml.statement import (
     Outcome,
     Prepared,
@@ -26,7 +26,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.progress.progress_events import begin_phase
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
-from anabranch.transactions.commit.commit_draft import rows_kept_tags
+from anabranch.transactions.commit.commit_attempt import rows_kept_tags
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.read_set import RowsOfFile
 from anabranch.transactions.statement_retry import FIRST, Attempt

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.file_skipping import can_be_true, files_wholly_true
-from anabranch.deletion_vectors.vector_locations import inline_descriptor
+from anabranch.deletion_vectors.vector_descriptors import inline_descriptor
 from anabranch.errors.commits import RowValues
 from anabranch.log.file_columns import FileMask, adds_of_table, table_of_adds
 from anabranch.predicates.expressions import Predicate, is_opaque

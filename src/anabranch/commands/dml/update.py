@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.commands.data_files import delete_data_files
 from anabranch.commands.dml.assignments import Assignments, Value, assignments, check_of_one_row, with_defaults
-from anabranch.commands.dml.row_deletion import (
+from anabranch.commands.dml.row_changes import (
     NO_CHANGES,
     Replacement,
     RowChanges,
@@ -59,7 +59,7 @@ from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.session_settings import store_assignment
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transactions.commit.commit_draft import rows_kept_tags
+from anabranch.transactions.commit.commit_attempt import rows_kept_tags
 from anabranch.transactions.read_set import RowsOfFile
 from anabranch.transactions.statement_retry import FIRST, Attempt
 

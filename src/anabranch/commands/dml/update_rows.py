@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.commands.dml import file_sample
 from anabranch.commands.dml.assignments import Assignments
-from anabranch.commands.dml.row_deletion import records_changes
+from anabranch.commands.dml.row_changes import records_changes
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import (
     BegunStatement,

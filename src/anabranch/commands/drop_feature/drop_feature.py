@@ -49,8 +49,8 @@ from anabranch.protocol.features import (
 from anabranch.protocol.properties import FEATURE_PREFIX
 from anabranch.protocol.protocol_evolution import protocol_of
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transactions.commit.commit_attempt import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
 from anabranch.transactions.commit.commit_context import CommittedVersion
-from anabranch.transactions.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
 from anabranch.transactions.proposed_commit import Operation
 
 LOGGER = logging.getLogger("anabranch.features")

@@ -11,7 +11,7 @@ from anabranch.commands.drop_feature import feature_usage as traces
 from anabranch.commands.table_access import TableRef
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transactions.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
+from anabranch.transactions.commit.commit_attempt import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
 from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN
 from anabranch.transactions.rows.row_ids import ROW_TRACKING_DOMAIN
 

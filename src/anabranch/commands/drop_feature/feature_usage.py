@@ -18,7 +18,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, has_mapping
 from anabranch.schema.schema_evolution import TYPE_CHANGES, all_type_changes
 from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transactions.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
+from anabranch.transactions.commit.commit_attempt import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
 from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN
 
 TIMESTAMP_PROPERTIES: Final = ("delta.enableInCommitTimestamps", ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP)

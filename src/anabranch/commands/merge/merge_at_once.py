@@ -10,7 +10,7 @@ import dataclasses
 
 from anabranch.change_feed.feed_columns import DELETE, UPDATE_PREIMAGE
 from anabranch.commands.data_files import delete_data_files
-from anabranch.commands.dml.row_deletion import delete_rows, write_rows_by_position
+from anabranch.commands.dml.row_changes import delete_rows, write_rows_by_position
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import ReadFiles
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, INSERTION_COLUMN

@@ -37,7 +37,7 @@ from anabranch.spark.conditions.column_names import check_resolved
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.cached_rows import materialize, with_kept_batches
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transactions.commit.commit_draft import rows_kept_tags
+from anabranch.transactions.commit.commit_attempt import rows_kept_tags
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.statement_retry import FIRST, Attempt
 from anabranch.transactions.transaction import Transaction

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.dml import file_sample
-from anabranch.commands.dml.row_deletion import records_changes
+from anabranch.commands.dml.row_changes import records_changes
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows, with_row_counts
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, APPLIED, LEFT_ALONE, POSITION, MergeJoin

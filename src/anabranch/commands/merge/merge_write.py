@@ -15,7 +15,7 @@ from anabranch.change_feed.change_files import write_change_files
 from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.identity_high_water import generated_numbers, with_moved_marks
-from anabranch.commands.dml.row_deletion import (
+from anabranch.commands.dml.row_changes import (
     NO_CHANGES,
     Replacement,
     RowChanges,

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, INSERT
-from anabranch.commands.dml.row_deletion import write_changed_rows
+from anabranch.commands.dml.row_changes import write_changed_rows
 from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.commands.table_access import TableRef
 from anabranch.protocol.actions import AddCDCFile, AddFile

@@ -14,8 +14,8 @@ from anabranch.commands.table_access import TableRef, one_statement
 from anabranch.errors.commits import TransactionStateError
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.transactions.commit.commit_attempt import ROWS_KEPT_TAG
 from anabranch.transactions.commit.commit_context import CommittedVersion
-from anabranch.transactions.commit.commit_draft import ROWS_KEPT_TAG
 from anabranch.transactions.multi_statement.net_change_data import net_change_files
 from anabranch.transactions.multi_statement.net_changes import NetChanges
 from anabranch.transactions.multi_statement.net_commit import commit_net_changes

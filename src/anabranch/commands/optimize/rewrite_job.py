@@ -25,7 +25,7 @@ from anabranch.protocol.features import check_writable
 from anabranch.schema.logical_types import check_no_intervals
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.session_settings import default_parallelism
-from anabranch.transactions.commit.commit_draft import rows_kept_tags
+from anabranch.transactions.commit.commit_attempt import rows_kept_tags
 from anabranch.transactions.proposed_commit import Operation
 
 LOGGER = logging.getLogger("anabranch.optimize")

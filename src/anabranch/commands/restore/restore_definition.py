@@ -21,7 +21,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.computed_columns import identity_columns, with_high_water_mark
 from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transactions.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
+from anabranch.transactions.commit.commit_attempt import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
 from anabranch.transactions.conflicts.description_rules import CLUSTERING_DOMAIN
 
 _NO_CLUSTERING = '{"clusteringColumns":[],"domainName":"delta.clustering"}'

@@ -22,7 +22,7 @@ from anabranch.commands.dml.statement import check_may_change_rows, run_with_con
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.restore.restore_definition import restored_definition
 from anabranch.commands.table_access import TableRef, TimeTravel, reports_progress
-from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.deletion_vectors.vector_descriptors import vector_path
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.log import (
     RestoreTimestampAfterLatestError,

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.change_feed.change_files import write_change_files
 from anabranch.change_feed.feed_columns import CHANGE_TYPE, INSERT
-from anabranch.commands.dml.row_deletion import RowChanges
+from anabranch.commands.dml.row_changes import RowChanges
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_target import WriteTarget
 from anabranch.deletion_vectors.vector_reading import load_vectors

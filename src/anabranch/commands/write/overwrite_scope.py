@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from pyspark.sql.types import StructField
 
-from anabranch.commands.dml.row_deletion import RowChanges, delete_rows, with_deletes_recorded
+from anabranch.commands.dml.row_changes import RowChanges, delete_rows, with_deletes_recorded
 from anabranch.commands.dml.statement import uses_vectors
 from anabranch.commands.dml.target_table import (
     TargetRows,

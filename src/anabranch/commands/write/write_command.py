@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from anabranch.commands.catalog_registration import register, register_if_changed
 from anabranch.commands.dml.identity_high_water import generated_numbers, marks_alone, with_moved_marks
 from anabranch.commands.dml.query_reads import record_query_reads
-from anabranch.commands.dml.row_deletion import RowChanges
+from anabranch.commands.dml.row_changes import RowChanges
 from anabranch.commands.dml.statement import (
     compact_after,
     run_with_conflict_retries,
@@ -53,8 +53,8 @@ from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
 from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.transactions.commit.commit_attempt import rows_kept_tags
 from anabranch.transactions.commit.commit_context import CommittedVersion
-from anabranch.transactions.commit.commit_draft import rows_kept_tags
 from anabranch.transactions.proposed_commit import Operation
 from anabranch.transactions.reserved_numbers import NumberRange
 from anabranch.transactions.statement_retry import FIRST, Attempt

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from anabranch.deletion_vectors.vector_locations import inline_descriptor
+from anabranch.deletion_vectors.vector_descriptors import inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import table_of_adds

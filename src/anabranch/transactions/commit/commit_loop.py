@@ -12,14 +12,14 @@ from anabranch.errors.commits import (
     LogMovedOnError,
 )
 from anabranch.progress.progress_events import note
-from anabranch.transactions.commit.commit_context import CommitContext
-from anabranch.transactions.commit.commit_draft import (
+from anabranch.transactions.commit.commit_attempt import (
     CommitDraft,
     CommitOutcome,
     draft_commit,
     put_until_resolved,
     unknown_outcome_error,
 )
+from anabranch.transactions.commit.commit_context import CommitContext
 from anabranch.transactions.commit.commit_message import commit_message
 from anabranch.transactions.commit.log_continuity import PutTimer, check_commit_is_visible, check_latest_exists
 from anabranch.transactions.commit.number_reservation import reservation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.protocol.actions import AddFile, CommitInfo, RemoveFile
 from anabranch.text_format import count
-from anabranch.transactions.commit.commit_draft import CommitDraft
+from anabranch.transactions.commit.commit_attempt import CommitDraft
 from anabranch.transactions.conflicts.latest_state import LatestState
 from anabranch.transactions.conflicts.rebase_report import version_ranges
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
-from anabranch.deletion_vectors.vector_locations import is_vector_file
+from anabranch.deletion_vectors.vector_descriptors import is_vector_file
 from anabranch.errors.commits import AppendOnlyTableError, InvalidCommitError
 from anabranch.errors.protocol import MalformedActionError
 from anabranch.protocol.actions import (

@@ -32,8 +32,8 @@ from anabranch.log.log_segment import CheckpointFiles, CommitFile, LogListing, l
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.log_paths import LOG_DIRECTORY, commit_path
 from anabranch.storage.log_store import LogStore, StoredFile
+from anabranch.transactions.commit.commit_attempt import CommitDraft, unknown_outcome_error
 from anabranch.transactions.commit.commit_context import CommitContext
-from anabranch.transactions.commit.commit_draft import CommitDraft, unknown_outcome_error
 from anabranch.transactions.conflicts.latest_state import LatestState
 
 LOGGER = logging.getLogger("anabranch.commit")

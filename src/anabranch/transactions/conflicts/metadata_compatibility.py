@@ -13,8 +13,8 @@ import msgspec
 from anabranch.booleans import parse_boolean
 from anabranch.protocol.actions import Metadata
 from anabranch.schema.column_mapping import MAPPING_KEYS
+from anabranch.schema.computed_columns import IDENTITY_HIGH_WATER_MARK, IDENTITY_STEP
 from anabranch.schema.logical_types import DECLARED_TYPE
-from anabranch.schema.schema_evolution import IDENTITY_HIGH_WATER_MARK, IDENTITY_STEP
 from anabranch.transactions.property_changes import PROPERTY_CHANGES, PropertyChange
 
 ADDED_WITHOUT_HARM = frozenset(

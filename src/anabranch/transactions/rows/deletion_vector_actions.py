@@ -14,7 +14,7 @@ import msgspec
 from pyroaring import BitMap64
 
 from anabranch.clock import random_uuid
-from anabranch.deletion_vectors.vector_locations import VectorFile, encode_files, file_ids, inline_descriptor
+from anabranch.deletion_vectors.vector_descriptors import VectorFile, encode_files, file_ids, inline_descriptor
 from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.commits import RowsNotLiveError
 from anabranch.errors.environment import StorageError

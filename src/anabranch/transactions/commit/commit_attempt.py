@@ -1,5 +1,4 @@
-"""A proposed commit at the version of one attempt, with everything that depends on the version, and whose commit the
-version has become.
+"""One attempt to commit: the draft of a proposal at its version, with all that depends on the version, and its outcome.
 
 Storage may keep our file and lose the reply, refuse it because an earlier try of its own had succeeded, or store it
 after we gave up. So no reply but CREATED is final: otherwise the log is read, and our commit recognized by its `txnId`.

@@ -1,4 +1,4 @@
-"""Where a deletion vector is, inline or in a file, and the bytes of these files.
+"""Descriptors of deletion vectors: where a vector is, inline or in a file, and the bytes of these files.
 
 Implements "Derived Fields" of "Deletion Vector Descriptor Schema", the inline form, and "Deletion Vector File Storage
 Format" of PROTOCOL.md. Nothing is written here: the caller puts `VectorFile.data` at `VectorFile.path`, durably, before

@@ -1,4 +1,4 @@
-"""Rows that leave their files: hidden by deletion vectors, or left out of the new files that the others are copied to.
+"""Changes of rows. Rows that leave their files are hidden by vectors, or left out of new files with the others.
 
 A commit has change data files where its other files do not show exactly which rows changed.
 """
