@@ -80,8 +80,8 @@ def delete_data_files(table: TableRef, files: Iterable[AddFile | AddCDCFile]) ->
         table.delta_log.store.delete_many(paths)
 
 
-ENABLED = "spark.databricks.delta.optimizeWrite.enabled"
-BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
+OPTIMIZE_WRITE_SETTING = "spark.databricks.delta.optimizeWrite.enabled"
+BIN_SIZE_SETTING = "spark.databricks.delta.optimizeWrite.binSize"
 _BIN_SIZE_DEFAULT = "512"
 """In mebibytes, as Delta has it."""
 _ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -101,8 +101,8 @@ def optimized(
     fewer. Raises `InvalidOptionError`.
     """
     enabled = option
-    if enabled is None and session.setting(ENABLED) is not None:
-        enabled = session.flag(ENABLED, default=False)
+    if enabled is None and session.setting(OPTIMIZE_WRITE_SETTING) is not None:
+        enabled = session.flag(OPTIMIZE_WRITE_SETTING, default=False)
     if enabled is None:
         enabled = properties.optimize_write_enabled
     if not enabled or not session.flag(_ADAPTIVE, default=True):
@@ -112,12 +112,12 @@ def optimized(
 
 def bin_bytes(session: SessionSettings) -> int:
     """The size of the rows that go into one file, as the shuffle counts it. Raises `InvalidOptionError`."""
-    text = (session.setting(BIN_SIZE) or _BIN_SIZE_DEFAULT).strip()
+    text = (session.setting(BIN_SIZE_SETTING) or _BIN_SIZE_DEFAULT).strip()
     try:
         return parse_bytes(f"{text}m" if text.isdecimal() else text)
     except ValueError:
         problem = "it must be a number of mebibytes, or a size such as 64m or 1g"
-        raise InvalidOptionError(option=BIN_SIZE, value=text, problem=problem) from None
+        raise InvalidOptionError(option=BIN_SIZE_SETTING, value=text, problem=problem) from None
 
 
 def _rebalanced(rows: DataFrame, partition_columns: Sequence[str], size_bytes: int) -> DataFrame:

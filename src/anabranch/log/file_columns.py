@@ -167,7 +167,7 @@ BATCH_BLOCKS = 8
 PLAIN_BYTES_MAX = 64 << 10
 """Smaller blocks are not compressed."""
 _CODEC = "zstd"
-_SCHEMA = pa.schema([("text", pa.string())])
+_TEXTS_SCHEMA = pa.schema([("text", pa.string())])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class _Block:
 
     def texts(self) -> pa.Array:
         message = pa.decompress(self.data, self.size_bytes, codec=_CODEC, asbytes=False)
-        return pa.ipc.read_record_batch(message, _SCHEMA)["text"]
+        return pa.ipc.read_record_batch(message, _TEXTS_SCHEMA)["text"]
 
 
 class CompressedTexts:
@@ -235,6 +235,6 @@ def _blocks_of(texts: pa.Array | pa.ChunkedArray) -> Iterator[_Block | pa.Array]
         if block.nbytes <= PLAIN_BYTES_MAX:
             yield block
         else:
-            message = pa.RecordBatch.from_arrays([block], schema=_SCHEMA).serialize()
+            message = pa.RecordBatch.from_arrays([block], schema=_TEXTS_SCHEMA).serialize()
             # A buffer of Arrow's would keep the size that the text may have had at most.
             yield _Block(pa.compress(message, codec=_CODEC, asbytes=True), message.size, len(block))

@@ -30,7 +30,7 @@ from anabranch.spark.gateway.python_errors import original_error, raised_under, 
 
 T = TypeVar("T")
 
-_NAME = "is_remote"
+_IS_REMOTE = "is_remote"
 _PURPOSE = "threads of callbacks"
 
 
@@ -75,7 +75,7 @@ def patch_is_remote() -> None:
     if _PURPOSE in purposes():
         return
     for module in _modules_with(pyspark.sql.utils.is_remote):
-        patch(_PURPOSE, module, _NAME, _outside_callbacks)
+        patch(_PURPOSE, module, _IS_REMOTE, _outside_callbacks)
 
 
 def restore_is_remote() -> None:
@@ -84,7 +84,7 @@ def restore_is_remote() -> None:
     undo(_PURPOSE)
     # Modules that were imported since then have our function from other modules.
     for module in _modules_with(ours):
-        setattr(module, _NAME, pyspark.sql.utils.is_remote)
+        setattr(module, _IS_REMOTE, pyspark.sql.utils.is_remote)
 
 
 def record_no_origins(purpose: str) -> None:
@@ -95,7 +95,7 @@ def record_no_origins(purpose: str) -> None:
 def _modules_with(function: Callable[[], bool]) -> list[Any]:
     """The modules of PySpark that have the function under its name."""
     loaded = [module for name, module in list(sys.modules.items()) if name.startswith("pyspark.")]
-    return [module for module in loaded if getattr(module, "__dict__", {}).get(_NAME) is function]
+    return [module for module in loaded if getattr(module, "__dict__", {}).get(_IS_REMOTE) is function]
 
 
 @functools.cache
