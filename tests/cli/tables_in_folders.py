@@ -19,7 +19,7 @@ from anabranch.clock import SystemClock
 from anabranch.log.checksum import write_checksum
 from anabranch.predicates.expressions import Unknown
 from anabranch.protocol.actions import PARQUET, Action, AddFile, Metadata, Protocol, RemoveFile
-from anabranch.snapshot.checkpointing import checksum_of, write_checkpoint
+from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.transactions.commit.commit_context import CommittedVersion
 from anabranch.transactions.delta_log import DeltaLog
@@ -139,7 +139,7 @@ class TableInFolder:
     def checksum(self) -> Path:
         """Write the checksum of the newest version."""
         snapshot = self.table.snapshots.latest()
-        write_checksum(self.store, snapshot.version, checksum_of(snapshot))
+        write_checksum(self.store, snapshot.version, snapshot.checksum())
         return self.log_file(f"{snapshot.version:020d}.crc")
 
     def log_file(self, name: str) -> Path:

@@ -6,6 +6,7 @@ import dataclasses
 import uuid
 from collections.abc import Iterable
 
+from anabranch.log.checksum import Discrepancy, discrepancies, read_checksum
 from anabranch.log.commit_files import reconciliation_key
 from anabranch.protocol.actions import (
     PARQUET,
@@ -21,7 +22,9 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.actions_json import encode_actions, parse_actions
 from anabranch.protocol.log_paths import commit_path, compacted_path
+from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory_store import MemoryStore
 
 SCHEMA = (
@@ -184,3 +187,9 @@ def write_compaction(store: MemoryStore, *, first: int, last: int) -> None:
                 newest.pop(subject, None)
                 newest[subject] = action
     store.put_if_absent(compacted_path(first, last), encode_actions(newest.values()))
+
+
+def verify_checksum(store: LogStore, snapshot: Snapshot) -> list[Discrepancy] | None:
+    """The fields in which `N.crc` differs from the version; None where there is no such file, or none that is valid."""
+    recorded = read_checksum(store, snapshot.version)
+    return None if recorded is None else discrepancies(recorded, snapshot.checksum())

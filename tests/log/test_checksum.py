@@ -18,9 +18,8 @@ from anabranch.log.checksum import (
 )
 from anabranch.protocol.actions import DomainMetadata, SetTransaction
 from anabranch.protocol.log_paths import checksum_path
-from anabranch.snapshot.checkpointing import checksum_of, verify_checksum
 from anabranch.storage.log_store import PutOutcome
-from log.log_in_memory import LogInMemory, add, remove
+from log.log_in_memory import LogInMemory, add, remove, verify_checksum
 
 
 @pytest.fixture
@@ -38,22 +37,22 @@ def log() -> LogInMemory:
 
 def test_what_is_written_is_read_and_agrees(log: LogInMemory) -> None:
     snapshot = log.snapshots().latest()
-    assert write_checksum(log.store, 2, checksum_of(snapshot, txn_id="t")) is PutOutcome.CREATED
+    assert write_checksum(log.store, 2, snapshot.checksum(txn_id="t")) is PutOutcome.CREATED
     assert verify_checksum(log.store, snapshot) == []
     recorded = read_checksum(log.store, 2)
     assert recorded is not None
-    assert recorded == checksum_of(snapshot, txn_id="t")
+    assert recorded == snapshot.checksum(txn_id="t")
 
 
 def test_a_checksum_is_never_overwritten(log: LogInMemory) -> None:
     log.store.put(checksum_path(2), b"theirs")
-    assert write_checksum(log.store, 2, checksum_of(log.snapshots().latest())) is PutOutcome.EXISTS
+    assert write_checksum(log.store, 2, log.snapshots().latest().checksum()) is PutOutcome.EXISTS
     assert log.store.read(checksum_path(2)) == b"theirs"
 
 
 def test_the_fields_are_those_of_the_protocol(log: LogInMemory) -> None:
     """See "Version Checksum File Schema"."""
-    fields = json.loads(encode_checksum(checksum_of(log.snapshots().latest(), txn_id="t")))
+    fields = json.loads(encode_checksum(log.snapshots().latest().checksum(txn_id="t")))
     assert fields["numFiles"] == 2
     assert fields["tableSizeBytes"] == 5 * 2**20 + 2**40
     assert (fields["numMetadata"], fields["numProtocol"]) == (1, 1)
@@ -84,7 +83,7 @@ def test_the_fields_are_those_of_the_protocol(log: LogInMemory) -> None:
 )
 def test_a_lie_is_reported_and_not_believed(log: LogInMemory, field: str, lie: object) -> None:
     """Covers fault F45."""
-    fields = json.loads(encode_checksum(checksum_of(log.snapshots().latest())))
+    fields = json.loads(encode_checksum(log.snapshots().latest().checksum()))
     log.store.put(checksum_path(2), json.dumps({**fields, field: lie}).encode())
     snapshot = log.snapshots().latest()
     assert snapshot.files.count == 2
@@ -99,7 +98,7 @@ def test_a_file_that_is_no_checksum_is_as_none(log: LogInMemory, data: bytes) ->
 
 
 def test_the_older_name_of_the_histogram_is_read(log: LogInMemory) -> None:
-    fields = json.loads(encode_checksum(checksum_of(log.snapshots().latest())))
+    fields = json.loads(encode_checksum(log.snapshots().latest().checksum()))
     fields["histogramOpt"] = fields.pop("fileSizeHistogram")
     assert decode_checksum(json.dumps(fields).encode()).file_sizes is not None
 
@@ -129,4 +128,4 @@ def test_histograms_follow_commits_without_counting_again() -> None:
     for number in range(0, 300, 7):
         log.commit(remove(f"file-{number}", vector="x" if number % 3 else None), add(f"new-{number}", size=number))
         fresh = log.snapshots().latest()
-        assert checksum_of(follower.latest()) == checksum_of(fresh)
+        assert follower.latest().checksum() == fresh.checksum()

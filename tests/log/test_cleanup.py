@@ -8,7 +8,7 @@ from anabranch.errors.log import CorruptCheckpointError, LogGapError, TruncatedL
 from anabranch.log.checksum import write_checksum
 from anabranch.log.cleanup import DAY_MS, MINUTE_MS, cutoff_ms, delete_expired, plan_cleanup
 from anabranch.protocol.log_paths import checkpoint_path, commit_path
-from anabranch.snapshot.checkpointing import checksum_of, write_checkpoint
+from anabranch.snapshot.checkpointing import write_checkpoint
 from log.log_in_memory import START_MS, CountedUuids, LogInMemory, add, write_compaction
 
 
@@ -20,7 +20,7 @@ def log() -> LogInMemory:
         log.clock.time_ms = START_MS + version * DAY_MS
         log.commit(add(f"file-{version}"))
         snapshot = log.snapshots().latest()
-        write_checksum(log.store, version, checksum_of(snapshot))
+        write_checksum(log.store, version, snapshot.checksum())
         if version % 5 == 0:
             write_checkpoint(log.store, snapshot, clock=log.clock, new_uuid=CountedUuids())
     write_compaction(log.store, first=2, last=4)

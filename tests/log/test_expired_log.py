@@ -24,7 +24,7 @@ from anabranch.log.log_segment import list_log
 from anabranch.protocol.actions import CommitInfo
 from anabranch.protocol.log_paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, parse_log_path
 from anabranch.protocol.properties import TableProperties
-from anabranch.snapshot.checkpointing import checksum_of, write_checkpoint
+from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.file_tree import Deletion
 from anabranch.storage.log_store import StoredFile
@@ -55,7 +55,7 @@ def random_log(chance: random.Random) -> LogInMemory:
         log.commit(*actions, info=CommitInfo(operation="WRITE", in_commit_timestamp=stamp, txn_id=str(version)))
         snapshot = reader.latest()
         if chance.random() < 0.8:
-            write_checksum(log.store, version, checksum_of(snapshot))
+            write_checksum(log.store, version, snapshot.checksum())
         if chance.random() < 0.35:
             write_checkpoint(log.store, snapshot, clock=log.clock, new_uuid=new_uuid)
         if version > 3 and chance.random() < 0.1:

@@ -39,7 +39,7 @@ from anabranch.protocol.log_paths import (
     sidecar_path,
     v2_checkpoint_path,
 )
-from anabranch.snapshot.checkpointing import is_checkpoint_due, write_checkpoint
+from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore
@@ -150,7 +150,7 @@ def test_a_checkpoint_is_due_every_tenth_version() -> None:
     due = []
     for number in range(1, 31):
         log.commit(add(f"file-{number}"))
-        if is_checkpoint_due(log.snapshots().latest()):
+        if log.snapshots().latest().is_checkpoint_due:
             due.append(number)
     assert due == [10, 20, 30]
 

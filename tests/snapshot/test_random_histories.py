@@ -15,7 +15,7 @@ from anabranch.log.file_columns import vector_ids
 from anabranch.protocol.actions import Action, DomainMetadata, SetTransaction
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot import replay
-from anabranch.snapshot.checkpointing import checksum_of, verify_checksum, write_checkpoint
+from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from log.log_in_memory import (
     PROTOCOL,
@@ -26,6 +26,7 @@ from log.log_in_memory import (
     metadata,
     naive_replay,
     remove,
+    verify_checksum,
     write_compaction,
 )
 
@@ -114,7 +115,7 @@ def written(history: list[list[Action]], extra: Extras) -> tuple[LogInMemory, li
             seen.append(follower.latest())
         if version in extra.checkpoints:
             snapshot = log.snapshots().latest()
-            write_checksum(log.store, version, checksum_of(snapshot))
+            write_checksum(log.store, version, snapshot.checksum())
             write_checkpoint(log.store, snapshot, clock=log.clock, new_uuid=new_uuid)
     contents = [log.store.read(commit_path(version)) for version in range(len(history) + 1)]
     for first, last in extra.compactions:

@@ -13,13 +13,13 @@ from anabranch.errors.environment import StorageError
 from anabranch.log.cleanup import DAY_MS
 from anabranch.protocol.actions import SetTransaction
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, checkpoint_path, checksum_path, commit_path
-from anabranch.snapshot.checkpointing import verify_checksum
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.file_tree import Deletion
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transactions.delta_log import DeltaLog
 from anabranch.transactions.proposed_commit import Operation
+from log.log_in_memory import verify_checksum
 from transactions.log_linter import lint
 from transactions.table_on_memory import (
     PLAIN,

@@ -1,4 +1,4 @@
-"""The checkpoint and the checksum of a snapshot. See "Checkpoints"."""
+"""The checkpoint of a snapshot. See "Checkpoints"."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from anabranch.data_skipping.statistics_columns import LeafStatistics, read_stat
 from anabranch.data_skipping.statistics_times import days_of, micros_of
 from anabranch.errors.log import TableNotFoundError
 from anabranch.log.checkpoint_writing import CheckpointContent, write_classic_checkpoint, write_v2_checkpoint
-from anabranch.log.checksum import Discrepancy, VersionChecksum, discrepancies, read_checksum
 from anabranch.log.last_checkpoint import LastCheckpoint
 from anabranch.log.log_segment import LogListing, list_log
 from anabranch.predicates.expressions import ColumnPath
@@ -216,11 +215,6 @@ def _log_of_dropped(store: LogStore, snapshot: Snapshot) -> LogListing | None:
     return None if any(commit.version >= snapshot.version for commit in listing.commits) else listing
 
 
-def is_checkpoint_due(snapshot: Snapshot) -> bool:
-    """Whether a checkpoint is due after this version. See `delta.checkpointInterval`."""
-    return snapshot.version > 0 and snapshot.version % snapshot.properties.checkpoint_interval == 0
-
-
 def checkpoint_content(snapshot: Snapshot, *, now_ms: int) -> CheckpointContent:
     """The content of a checkpoint of `snapshot`, written now."""
     structs = CheckpointStructs.of(snapshot) if wants_structs(snapshot) else None
@@ -250,29 +244,3 @@ def wants_structs(snapshot: Snapshot) -> bool:
 
 
 # The version checksum of a snapshot. See "Version Checksum File" and "State Validation".
-
-
-def checksum_of(snapshot: Snapshot, *, txn_id: str | None = None) -> VersionChecksum:
-    """The content of `N.crc` of this version; `txn_id` is that of its commit."""
-    summary = snapshot.files.summary
-    has_vectors = supported(snapshot.protocol, "deletionVectors")
-    return VersionChecksum(
-        table_size_bytes=summary.size_bytes,
-        num_files=snapshot.files.count,
-        metadata=snapshot.metadata,
-        protocol=snapshot.protocol,
-        txn_id=txn_id,
-        in_commit_timestamp_ms=snapshot.timestamp_ms if snapshot.properties.in_commit_timestamps_enabled else None,
-        set_transactions=tuple(snapshot.set_transactions.values()),
-        domain_metadata=tuple(snapshot.domain_metadata.values()),
-        file_sizes=summary.file_sizes,
-        num_deleted_records=summary.deleted_records if has_vectors else None,
-        num_deletion_vectors=summary.deletion_vectors if has_vectors else None,
-        deleted_record_counts=tuple(summary.deleted_counts.tolist()) if has_vectors else None,
-    )
-
-
-def verify_checksum(store: LogStore, snapshot: Snapshot) -> list[Discrepancy] | None:
-    """The fields in which `N.crc` differs from the log; None if that file cannot be read. Raises `StorageError`."""
-    recorded = read_checksum(store, snapshot.version)
-    return None if recorded is None else discrepancies(recorded, checksum_of(snapshot))

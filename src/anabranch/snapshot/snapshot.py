@@ -12,8 +12,10 @@ from anabranch.cached_property import cached_property
 from anabranch.data_skipping.file_skipping import SkippingColumns
 from anabranch.data_skipping.generated_bounds import generated_partitions
 from anabranch.errors.schema import MalformedSchemaError
+from anabranch.log.checksum import VersionChecksum
 from anabranch.log.log_segment import LogSegment
 from anabranch.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from anabranch.protocol.features import supported
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
@@ -108,6 +110,30 @@ class Snapshot:
             if self.partition_columns
             else (),
             load_stats=self.files.stats_batches,
+        )
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Whether a checkpoint is due after this version. See `delta.checkpointInterval`."""
+        return self.version > 0 and self.version % self.properties.checkpoint_interval == 0
+
+    def checksum(self, *, txn_id: str | None = None) -> VersionChecksum:
+        """The content of `N.crc` of this version; `txn_id` is that of its commit. See "Version Checksum File"."""
+        summary = self.files.summary
+        has_vectors = supported(self.protocol, "deletionVectors")
+        return VersionChecksum(
+            table_size_bytes=summary.size_bytes,
+            num_files=self.files.count,
+            metadata=self.metadata,
+            protocol=self.protocol,
+            txn_id=txn_id,
+            in_commit_timestamp_ms=self.timestamp_ms if self.properties.in_commit_timestamps_enabled else None,
+            set_transactions=tuple(self.set_transactions.values()),
+            domain_metadata=tuple(self.domain_metadata.values()),
+            file_sizes=summary.file_sizes,
+            num_deleted_records=summary.deleted_records if has_vectors else None,
+            num_deletion_vectors=summary.deletion_vectors if has_vectors else None,
+            deleted_record_counts=tuple(summary.deleted_counts.tolist()) if has_vectors else None,
         )
 
     def with_parsed_metadata(self, earlier: Snapshot) -> Snapshot:

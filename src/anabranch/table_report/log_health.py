@@ -9,7 +9,6 @@ from anabranch.log.cleanup import cutoff_ms, plan_cleanup
 from anabranch.log.last_checkpoint import read_last_checkpoint
 from anabranch.log.log_segment import LogListing
 from anabranch.protocol.log_paths import LOG_DIRECTORY
-from anabranch.snapshot.checkpointing import checksum_of
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
 from anabranch.table_report.report_values import HealthCheck, Level, LogHealth
@@ -77,7 +76,7 @@ def _checksum_state(store: LogStore, snapshot: Snapshot) -> str:
     recorded = read_checksum(store, snapshot.version)
     if recorded is None:
         return "missing"
-    return "differs" if discrepancies(recorded, checksum_of(snapshot)) else "agrees"
+    return "differs" if discrepancies(recorded, snapshot.checksum()) else "agrees"
 
 
 def _checkpoint_check(version: int | None, since: int, *, interval: int) -> HealthCheck:

@@ -20,7 +20,6 @@ from anabranch.log.last_checkpoint import read_last_checkpoint
 from anabranch.log.log_segment import CheckpointFiles, CommitFile, CompactedFile, LogListing, find_segment, list_log
 from anabranch.protocol.actions import Action
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, LOG_DIRECTORY, LogFileKind, parse_log_path
-from anabranch.snapshot.checkpointing import checksum_of
 from anabranch.snapshot.replay import load_segment
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore, StoredFile
@@ -157,7 +156,7 @@ def check_checksums(log: LogFiles, snapshots: SnapshotCache, steps: Steps[tuple[
             continue  # The version cannot be rebuilt: another check reports that, or log clean-up removed its commits.
         if snapshot.properties.set_transaction_retention_ms is not None:
             recorded = dataclasses.replace(recorded, set_transactions=None)
-        for wrong in discrepancies(recorded, checksum_of(snapshot)):
+        for wrong in discrepancies(recorded, snapshot.checksum()):
             yield Finding(
                 kind=FindingKind.CHECKSUM_DISAGREES,
                 path=file.path,

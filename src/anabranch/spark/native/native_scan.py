@@ -10,16 +10,14 @@ import functools
 import itertools
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from anabranch.arrow_pool import release_unused
@@ -48,10 +46,10 @@ from anabranch.spark.rows.file_listing import (
 )
 from anabranch.spark.rows.hidden_rows import (
     CHUNK_BITS,
-    CHUNK_ROWS,
-    chunk_table,
+    HIDDEN_TABLE_COLUMNS,
     encode,
     load_hidden,
+    without_hidden_rows,
 )
 from anabranch.spark.write.file_schema import column_with_void
 
@@ -114,40 +112,6 @@ class ScanReader:
 
     class Java:
         implements = ("java.util.function.BiFunction",)
-
-
-_LONG_BITS = 6
-HIDDEN_TABLE_COLUMNS = tuple(f"__anabranch_hidden_{name}" for name in ("file", "chunk", "words"))
-"""Names that no table has: a name on both sides of a join is ambiguous to Spark."""
-
-
-def without_hidden_rows(
-    spark: SparkSession,
-    frame: DataFrame,
-    vectors: Sequence[tuple[int, BitMap64]],
-    file_id: Column,
-    row_index: Column,
-    *,
-    shown: bool = False,
-) -> DataFrame:
-    """`frame` without the rows that `vectors`, by file id, hide; with `shown`, only those rows.
-
-    It is a broadcast join, for scans that are not columnar. Such a scan copies constants of the file into every row, so
-    a vector cannot be one of them.
-    """
-    # A list: pyarrow 17 takes no tuple.
-    chunks = spark.createDataFrame(chunk_table(vectors).rename_columns(list(HIDDEN_TABLE_COLUMNS)))
-    chunk_file, chunk, words = (chunks[name] for name in HIDDEN_TABLE_COLUMNS)
-    on = (file_id == chunk_file) & (F.shiftright(row_index, CHUNK_BITS).cast("int") == chunk)
-    word = F.get(words, F.shiftright(_within_chunk(row_index), _LONG_BITS))
-    bit = F.call_function("shiftright", word, row_index.bitwiseAND(63).cast("int")).bitwiseAND(F.lit(1))
-    if shown:
-        return frame.join(F.broadcast(chunks), on).where(bit == 1)
-    return frame.join(F.broadcast(chunks), on, "left").where(words.isNull() | (bit == 0))
-
-
-def _within_chunk(row_index: Column) -> Column:
-    return row_index.bitwiseAND(CHUNK_ROWS - 1).cast("int")
 
 
 MANY_FILES = 65_536

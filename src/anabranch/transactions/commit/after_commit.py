@@ -21,7 +21,7 @@ from anabranch.log.cleanup import clean_up_log
 from anabranch.protocol.actions import AddFile, Metadata, RemoveFile
 from anabranch.protocol.data_paths import decode_path_column, partition_path
 from anabranch.protocol.properties import writes_iceberg
-from anabranch.snapshot.checkpointing import checksum_of, is_checkpoint_due, write_checkpoint
+from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore, is_on_local_disk
@@ -181,7 +181,7 @@ class WriteChecksum:
     name: str = "checksum"
 
     def run(self, committed: CommittedVersion) -> None:
-        write_checksum(self.store, committed.version, checksum_of(committed.snapshot, txn_id=committed.txn_id))
+        write_checksum(self.store, committed.version, committed.snapshot.checksum(txn_id=committed.txn_id))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ class WriteCheckpoint:
     name: str = "checkpoint"
 
     def run(self, committed: CommittedVersion) -> None:
-        if is_checkpoint_due(committed.snapshot):
+        if committed.snapshot.is_checkpoint_due:
             new_uuid = functools.partial(random_uuid, self.random)
             write_checkpoint(self.store, committed.snapshot, clock=self.clock, new_uuid=new_uuid)
 
@@ -209,7 +209,7 @@ class CleanUpLog:
 
     def run(self, committed: CommittedVersion) -> None:
         snapshot = committed.snapshot
-        if not is_checkpoint_due(snapshot) or not snapshot.properties.expired_log_cleanup_enabled:
+        if not snapshot.is_checkpoint_due or not snapshot.properties.expired_log_cleanup_enabled:
             return
         # A clock that is ahead must not make log files expire early, so the storage's time of our commit bounds it.
         now_ms = min(self.clock.now_ms(), snapshot.segment.modified_ms)
