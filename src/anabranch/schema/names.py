@@ -44,7 +44,8 @@ def check_column_names(
     `reserved` are further top-level names in use by the table itself, such as its columns for row ids.
     """
     check_duplicates(schema, where="the schema", table=table)
-    check_own_names(schema, table=table)
+    if conflicting := own_names(schema):
+        raise ReservedColumnsError(table=table, columns=conflicting)
     if not mode.maps:
         check_characters(schema, table=table)
     check_reserved(schema, [*reserved, *(CHANGE_DATA_COLUMNS if change_data_feed else ())], table=table)
@@ -82,13 +83,11 @@ def check_reserved(schema: StructType, reserved: Iterable[str], *, table: str) -
         raise ReservedColumnsError(table=table, columns=conflicting)
 
 
-def check_own_names(schema: StructType, *, table: str) -> None:
-    """Refuse top-level columns whose names statements, or Spark's reader, use for columns of their own."""
-    conflicting = tuple(
+def own_names(schema: StructType) -> tuple[str, ...]:
+    """The top-level columns whose names statements, or Spark's reader, use for columns of their own."""
+    return tuple(
         name for name in schema.fieldNames() if fold(name).startswith(OWN_PREFIX) or fold(name) == SPARK_ROW_INDEX
     )
-    if conflicting:
-        raise ReservedColumnsError(table=table, columns=conflicting)
 
 
 # Partition columns.

@@ -19,6 +19,7 @@ from anabranch.protocol.features import supported
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
+from anabranch.schema.names import own_names
 from anabranch.schema.schema_evolution import check_type_changes
 from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.live_files import LiveFiles
@@ -27,6 +28,7 @@ from anabranch.snapshot.replay import Tombstones
 _OF_METADATA = (
     "properties",
     "schema",
+    "unreadable_columns",
     "column_mapping_mode",
     "partition_columns",
     "physical_partition_columns",
@@ -73,6 +75,11 @@ class Snapshot:
                 reason = "the table is partitioned by it, and there is no such column"
                 raise MalformedSchemaError(table=self.table_root, field=name, reason=reason)
         return schema
+
+    @cached_property
+    def unreadable_columns(self) -> tuple[str, ...]:
+        """The columns whose names scans use for columns of their own, so that Spark cannot read the table."""
+        return own_names(self.schema)
 
     @cached_property
     def column_mapping_mode(self) -> ColumnMappingMode:

@@ -16,10 +16,10 @@ from anabranch.commands.table_access import NEWEST, TableRef, TimeTravel, split_
 from anabranch.data_skipping.file_skipping import can_be_true
 from anabranch.deletion_vectors.vector_reading import load_vectors
 from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
+from anabranch.errors.schema import ReservedColumnsError
 from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
-from anabranch.schema.names import check_own_names
 from anabranch.schema.paths import same_type
 from anabranch.schema.schema_evolution import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
@@ -100,7 +100,8 @@ def scan_request(
     """
     if not snapshot.schema.fields:
         raise ReadWithoutColumnsError(table=table.label)
-    check_own_names(snapshot.schema, table=table.label)
+    if snapshot.unreadable_columns:
+        raise ReservedColumnsError(table=table.label, columns=snapshot.unreadable_columns)
     store = table.delta_log.store
 
     def prune(predicate: Predicate) -> FileMask:

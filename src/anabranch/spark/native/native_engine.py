@@ -6,6 +6,7 @@ Modules that only writers need are imported at the first write.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,8 @@ class NativeEngine:
         load_extension(values.gateway)
         self._values = values
         self._scan = NativeScan(spark, values)
+        self.scan: Callable[[ScanRequest], DataFrame] = self._scan.frame
+        """The rows of the files without hidden ones. Files are opened when the frame runs."""
 
     @functools.cached_property
     def _write(self) -> NativeWrite:
@@ -48,10 +51,6 @@ class NativeEngine:
         from anabranch.spark.native.native_write import NativeRewrite  # noqa: PLC0415
 
         return NativeRewrite(self._values, self._scan, self._write)
-
-    def scan(self, request: ScanRequest) -> DataFrame:
-        """The rows of the files without hidden ones. Files are opened when the frame runs."""
-        return self._scan.frame(request)
 
     def write(self, request: WriteRequest) -> WrittenFiles:
         """Runs the frame and writes its rows. Files without rows are never returned."""
