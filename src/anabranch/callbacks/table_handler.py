@@ -46,7 +46,6 @@ from anabranch.errors.arguments import (
 )
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.errors.tables import NotADeltaTableError, PathNotFoundError
-from anabranch.protocol.features import shown_properties
 from anabranch.schema.paths import same_type
 from anabranch.schema.schema_evolution import visible_schema_json
 from anabranch.snapshot.snapshot import Snapshot
@@ -305,7 +304,7 @@ def _time_travel(version: str | None, micros: int | None) -> TimeTravel:
 
 
 def _properties(snapshot: Snapshot, table: TableRef) -> dict[str, str]:
-    properties = shown_properties(snapshot.protocol, snapshot.metadata.configuration)
+    properties = snapshot.shown_properties()
     properties["provider"] = "delta"
     if table.entry is None or not table.entry.is_managed:
         properties["external"] = "true"

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors import vector_descriptors
 from anabranch.deletion_vectors.bitmap_format import (
     BLOCK_ROWS,
     Container,
@@ -29,7 +28,13 @@ from anabranch.deletion_vectors.bitmap_format import (
     containers,
     decode_bitmap,
 )
-from anabranch.deletion_vectors.vector_descriptors import FILE_VERSION, descriptor_fault, short_id, vector_path
+from anabranch.deletion_vectors.vector_descriptors import (
+    FILE_VERSION,
+    decode_base85,
+    descriptor_fault,
+    short_id,
+    vector_path,
+)
 from anabranch.errors.log import (
     DeletionVectorCardinalityError,
     DeletionVectorChecksumError,
@@ -186,7 +191,7 @@ def _stored_bytes(data: bytes, start: int, descriptor: DeletionVectorDescriptor,
 
 def _inline_bytes(descriptor: DeletionVectorDescriptor, table: str) -> bytes:
     try:
-        padded = vector_descriptors.decode_base85(descriptor.path_or_inline_dv)
+        padded = decode_base85(descriptor.path_or_inline_dv)
     except ValueError as error:
         raise DeletionVectorFormatError(table=table, vector=short_id(descriptor), reason=str(error)) from None
     size = descriptor.size_in_bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from pyspark.sql.types import StructType, TimestampNTZType, VariantType
@@ -247,16 +247,6 @@ def same_protocol(one: Protocol, other: Protocol) -> bool:
     """Whether both have the same versions and support the same features, listed or not."""
     versions = one.min_reader_version == other.min_reader_version and one.min_writer_version == other.min_writer_version
     return versions and supported_features(one) == supported_features(other)
-
-
-def shown_properties(protocol: Protocol, configuration: Mapping[str, str | None]) -> dict[str, str]:
-    """The properties of a table as users see them: with the protocol in the form of properties."""
-    shown = {name: value for name, value in configuration.items() if value is not None}
-    shown["delta.minReaderVersion"] = str(protocol.min_reader_version)
-    shown["delta.minWriterVersion"] = str(protocol.min_writer_version)
-    if protocol.writer_features is not None:
-        shown |= {f"delta.feature.{name}": "supported" for name in supported_features(protocol)}
-    return shown
 
 
 def supported(protocol: Protocol, feature: str) -> bool:

@@ -15,7 +15,7 @@ from anabranch.errors.schema import MalformedSchemaError
 from anabranch.log.checksum import VersionChecksum
 from anabranch.log.log_segment import LogSegment
 from anabranch.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
-from anabranch.protocol.features import supported
+from anabranch.protocol.features import supported, supported_features
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
@@ -118,6 +118,15 @@ class Snapshot:
             else (),
             load_stats=self.files.stats_batches,
         )
+
+    def shown_properties(self) -> dict[str, str]:
+        """The properties of the table as users see them: with the protocol in the form of properties."""
+        shown = {name: value for name, value in self.metadata.configuration.items() if value is not None}
+        shown["delta.minReaderVersion"] = str(self.protocol.min_reader_version)
+        shown["delta.minWriterVersion"] = str(self.protocol.min_writer_version)
+        if self.protocol.writer_features is not None:
+            shown |= {f"delta.feature.{name}": "supported" for name in supported_features(self.protocol)}
+        return shown
 
     @property
     def is_checkpoint_due(self) -> bool:

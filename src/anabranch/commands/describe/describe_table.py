@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from anabranch.commands.definition.clustering import clustering_columns, quoted_clustering_columns
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.log.commit_history import HistoryEntry, read_history
-from anabranch.protocol.features import shown_properties, supported_features
+from anabranch.protocol.features import supported_features
 from anabranch.schema.computed_columns import CURRENT_DEFAULT
 from anabranch.schema.logical_types import DECLARED_TYPE
 from anabranch.schema.paths import quote, quoted
@@ -229,8 +229,7 @@ def _facts(table: TableRef) -> dict[str, Any]:
     facts["provider"] = "delta"
     if snapshot.metadata.description:
         facts["comment"] = snapshot.metadata.description
-    properties = shown_properties(snapshot.protocol, snapshot.metadata.configuration)
-    facts["table_properties"] = dict(sorted(properties.items()))
+    facts["table_properties"] = dict(sorted(snapshot.shown_properties().items()))
     if snapshot.partition_columns:
         facts["partition_columns"] = list(snapshot.partition_columns)
     if clusters := clustering_columns(snapshot):

@@ -15,7 +15,6 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import ShowPartitionsColumnError
 from anabranch.errors.schema import InvalidPartitioningError
 from anabranch.protocol.data_paths import partition_path
-from anabranch.protocol.features import shown_properties
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
 from anabranch.schema.computed_columns import (
     CURRENT_DEFAULT,
@@ -99,7 +98,7 @@ def _clauses(table: TableRef) -> Iterator[str]:
         yield f"LOCATION {_string(table.path)}"
     shown = {
         key: value
-        for key, value in shown_properties(snapshot.protocol, snapshot.metadata.configuration).items()
+        for key, value in snapshot.shown_properties().items()
         if key not in _OF_THIS_TABLE and not key.startswith(CONSTRAINT_PREFIX)
     }
     pairs = [f"  {_string(key)} = {_string(value)}" for key, value in sorted(shown.items())]

@@ -1,4 +1,4 @@
-"""Changes of rows. Rows that leave their files are hidden by vectors, or left out of new files with the others.
+"""Rows that a statement deletes or replaces: hidden by vectors, or left out of new files that hold the others.
 
 A commit has change data files where its other files do not show exactly which rows changed.
 """
