@@ -17,8 +17,8 @@ from anabranch.errors.tables import (
     TableInLocationError,
 )
 from anabranch.spark.engine import WriteRequest, WrittenFiles
-from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.session.classic_catalog import ClassicCatalog
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -98,10 +98,11 @@ def test_a_table_that_others_make_meanwhile(
     delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch, winner: str, at: str
 ) -> None:
     """Their table stays as it is: that is an error, or the result of IF NOT EXISTS."""
-    write, create = NativeEngine.write, staging_handler.create_table_as
+    engine, create = DeltaSession.of(delta).engine, staging_handler.create_table_as
+    write = engine.write
 
     def make() -> None:
-        monkeypatch.setattr(NativeEngine, "write", write)
+        monkeypatch.setattr(engine, "write", write)
         monkeypatch.setattr(staging_handler, "create_table_as", create)
         delta.newSession().sql(f"CREATE TABLE {name} USING {winner} AS SELECT 1 AS a")
 
@@ -109,15 +110,15 @@ def test_a_table_that_others_make_meanwhile(
         make()
         create(*arguments, **named)
 
-    def write_later(engine: NativeEngine, request: WriteRequest) -> WrittenFiles:
+    def write_later(request: WriteRequest) -> WrittenFiles:
         make()
-        return write(engine, request)
+        return write(request)
 
     def create_beside_another() -> None:
         if at == "before the statement looks":
             monkeypatch.setattr(staging_handler, "create_table_as", create_later)
         else:
-            monkeypatch.setattr(NativeEngine, "write", write_later)
+            monkeypatch.setattr(engine, "write", write_later)
 
     create_beside_another()
     with pytest.raises((TableAlreadyExistsError, ProtocolChangedException)):

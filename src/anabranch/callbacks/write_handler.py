@@ -12,7 +12,6 @@ from anabranch.callbacks.driver import Driver, StatementExecution
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.callbacks.staging_handler import STAGED_OPTION, StagingHandler
 from anabranch.callbacks.table_handler import TableFacts, bound, check_whole_table, facts_of
-from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.assignments import default_keyword_value
 from anabranch.commands.write.write_command import save, write_frame
 from anabranch.commands.write.write_options import ON, USING, MatchCondition, WriteOptions
@@ -54,7 +53,7 @@ class WriteHandler(StagingHandler):
         def rows() -> DataFrame:
             return StatementExecution(self._driver, session).frame(plan.query())
 
-        register_if_changed(facts.table, write_frame(facts.table, rows, chosen, write.api))
+        write_frame(facts.table, rows, chosen, write.api)
         return self._driver.seq([])
 
     def _chosen(self, session: Any, plan: Any, facts: TableFacts, write: _WriteFacts) -> WriteOptions:

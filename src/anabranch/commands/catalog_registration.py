@@ -64,15 +64,15 @@ def register(table: TableRef, entry: CatalogEntry, committed: CommittedVersion |
     table.session.catalog.register(entry, schema=schema, partition_columns=partition_columns)
 
 
-def register_if_changed(table: TableRef, committed: CommittedVersion | None) -> None:
-    """Register the columns of the commit, if it changes them. A failure is logged.
+def register_if_changed(table: TableRef, entry: CatalogEntry, committed: CommittedVersion | None) -> None:
+    """Register the columns of the commit under the table's entry, if it changes them. A failure is logged.
 
     The commit is in the log, from which columns are read even where the entry in the catalog is outdated.
     """
-    if table.entry is None or committed is None or committed.is_part or _metadata_of(committed) is None:
+    if committed is None or committed.is_part or _metadata_of(committed) is None:
         return
     try:
-        register(table, table.entry, committed)
+        register(table, entry, committed)
     except Exception:
         LOGGER.warning(
             "version %d of %s is committed, but its columns could not be registered in the catalog",

@@ -12,7 +12,6 @@ import dataclasses
 from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType, StructType
 
-from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_command import write_frame
 from anabranch.commands.write.write_options import WriteOptions
@@ -31,7 +30,7 @@ def write_batch(table: TableRef, batch: DataFrame, options: WriteOptions, *, que
         # Raises for a table that was dropped: a batch must not create it again without its name in the catalog.
         table.latest()
     with_identity = dataclasses.replace(options, application=(query_id, number))
-    register_if_changed(table, write_frame(table, batch, with_identity, WriteApi.STREAM))
+    write_frame(table, batch, with_identity, WriteApi.STREAM)
 
 
 def query_id_of_thread(session: DeltaSession) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import random
 import threading
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from anabranch.transactions.conflicts.conflict_context import CanMatch, can_matc
 from anabranch.transactions.conflicts.latest_state import latest_state_at
 from anabranch.transactions.proposed_commit import Operation, ProposedCommit
 from anabranch.transactions.read_set import DescribeRows
-from anabranch.transactions.rows.deletion_vector_actions import StoredVectors
+from anabranch.transactions.rows.deletion_vector_actions import StoredVectors, Vectors
 from anabranch.transactions.rows.located_rows import FindRows
 from anabranch.transactions.transaction import MultiStatementTransaction, Transaction
 
@@ -62,6 +63,7 @@ class DeltaLog:
         self.snapshots = snapshots or SnapshotCache(store, clock, recent=queue.recent)
         self.compacting = threading.Lock()
         """Held during auto-compaction, so that the threads of one process do not compact the same files at once."""
+        self._random = random
         self._landed = landed
         self._whole: MultiStatementTransaction | None = None
         self._after_commit = after_commit or standard_upkeep(store, clock, random)
@@ -71,7 +73,7 @@ class DeltaLog:
             random=random,
             can_match=can_match,
             find_rows=find_rows,
-            vectors=StoredVectors(store, random),
+            vectors=self._cached_vectors(),
             engine_info=engine_info,
             bounds=bounds,
             queue=queue,
@@ -92,18 +94,21 @@ class DeltaLog:
 
         `describe_rows` formats rows by their values for the message of a conflict.
         """
-        # Deletion vectors are cached for one transaction, and released with it.
-        vectors = StoredVectors(self.store, self._context.random)
+        vectors = self._cached_vectors()
         context = dataclasses.replace(self._context, vectors=vectors)
         return Transaction(
             operation=operation,
             snapshot=snapshot,
-            txn_id=random_uuid(self._context.random),
+            txn_id=random_uuid(self._random),
             vectors=vectors,
             commit_proposal=lambda proposal: self._commit_proposal(proposal, snapshot, context),
             describe_rows=describe_rows,
             part_of=self._whole,
         )
+
+    def _cached_vectors(self) -> Callable[[], Vectors]:
+        """A function that returns the vectors of one transaction, which caches them; most appends need none."""
+        return functools.cache(lambda: StoredVectors(self.store, self._random))
 
     def as_seen_by(self, whole: MultiStatementTransaction, snapshots: SnapshotCache) -> DeltaLog:
         """The same table with these versions; its transactions are parts of a larger one, and commit nothing."""

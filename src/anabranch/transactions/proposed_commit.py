@@ -204,7 +204,7 @@ class ProposedCommit:
         if self.precedes_columns:
             return False
         only_adds = not self.removes and not any(isinstance(action, AddCDCFile) for action in self.actions)
-        return only_adds and not self.reads.reads_rows and all(add.data_change for add in self.adds)
+        return only_adds and not self.reads.scans and all(add.data_change for add in self.adds)
 
     def without(self, *dropped: Action | None) -> ProposedCommit:
         """The same commit without some of its actions."""

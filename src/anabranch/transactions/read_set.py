@@ -66,7 +66,3 @@ class ReadSet:
     scans: tuple[Scan, ...] = ()
     application_ids: frozenset[str] = frozenset()
     """Applications whose progress was read."""
-
-    @property
-    def reads_rows(self) -> bool:
-        return bool(self.scans)

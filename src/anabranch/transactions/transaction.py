@@ -66,7 +66,7 @@ class Transaction:
         operation: Operation,
         snapshot: Snapshot | None,
         txn_id: str,
-        vectors: Vectors,
+        vectors: Callable[[], Vectors],
         commit_proposal: Callable[[ProposedCommit], CommittedVersion | None],
         describe_rows: DescribeRows | None = None,
         part_of: MultiStatementTransaction | None = None,
@@ -75,8 +75,7 @@ class Transaction:
         self.snapshot = snapshot
         """None where the table does not exist yet."""
         self.txn_id = txn_id
-        self.vectors = vectors
-        """For `hide_rows`, which makes the actions of a commit that deletes rows."""
+        self._vectors = vectors
         self.describe_rows = describe_rows
         """Called once, before a conflict is raised, so that its message shows rows by their values. It may raise any
         exception: then the message shows them by file and position."""
@@ -96,6 +95,11 @@ class Transaction:
     def read_version(self) -> int:
         """The version that the transaction reads; -1 where the table does not exist yet."""
         return -1 if self.snapshot is None else self.snapshot.version
+
+    @property
+    def vectors(self) -> Vectors:
+        """For `hide_rows`, which makes the actions of a commit that deletes rows."""
+        return self._vectors()
 
     @property
     def metadata(self) -> Metadata | None:

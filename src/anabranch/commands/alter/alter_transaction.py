@@ -100,7 +100,8 @@ class Alteration:
         if not actions:
             return None
         committed = self._begin(name, parameters).commit(actions, tags=tags, edited_properties=frozenset(edited))
-        register_if_changed(self.table, committed)
+        if self.table.entry is not None:
+            register_if_changed(self.table, self.table.entry, committed)
         return committed
 
     def _begin(self, name: str, parameters: Mapping[str, Any]) -> Transaction:

@@ -21,11 +21,12 @@ from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.commands.table_access import TableRef
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile, visible_row_count_of
-from anabranch.schema.computed_columns import with_tracking_columns
+from anabranch.schema.computed_columns import RowTrackingColumns, with_tracking_columns
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WrittenFiles
+from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.transactions.read_set import FileKey, RowsOfFile
 from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
 
@@ -97,6 +98,13 @@ def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
         schema=schema,
         partition_columns=snapshot.partition_columns,
         properties=snapshot.properties,
+    )
+
+
+def as_stored(frame: DataFrame, schema: StructType, tracking: RowTrackingColumns | None) -> DataFrame:
+    """The columns that files store of changed rows, which have their ids in a column if the table tracks rows."""
+    return frame.select(
+        *map(quote, schema.fieldNames()), *(() if tracking is None else stored_tracking_columns(tracking))
     )
 
 

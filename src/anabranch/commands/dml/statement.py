@@ -255,6 +255,12 @@ def version_as_resolved(table: TableRef, newest: Snapshot, names: RowNames) -> S
     return table.delta_log.snapshots.at_version(names.version)
 
 
+def check_resolved(names: RowNames, snapshot: Snapshot) -> None:
+    """Raises `SchemaChangedSinceAnalysisError` where the attributes are of other columns than the version has."""
+    if isinstance(names, BoundAttributes):
+        names.check(snapshot)
+
+
 def retries_allowed(session: DeltaSession, conflict_retries: int | str | None = None) -> int:
     """How often a statement may be executed again; the argument overrides the session's setting."""
     argument = RETRIES_SETTING if conflict_retries is None else "conflictRetries"

@@ -17,6 +17,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.dml.statement import check_resolved
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.file_skipping import can_be_true, files_wholly_true
@@ -29,7 +30,7 @@ from anabranch.protocol.actions import AddFile, row_count, with_num_records
 from anabranch.protocol.data_paths import decode_path
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import RowNames, check_resolved, metadata_columns, named
+from anabranch.spark.conditions.column_names import RowNames, metadata_columns, named
 from anabranch.spark.conditions.user_condition import ReadCondition, resolve_condition
 from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.native.plan_reading import versions_read

@@ -16,6 +16,7 @@ from anabranch.commands.dml.row_changes import (
     NO_CHANGES,
     Replacement,
     RowChanges,
+    as_stored,
     both_images,
     delete_rows,
     old_names,
@@ -55,7 +56,6 @@ from anabranch.spark.conditions.user_condition import empty_frame, has_subquery,
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.row_marks import RowMarks
-from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.session_settings import store_assignment
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
@@ -192,9 +192,8 @@ def _write_at_once(begun: BegunUpdate) -> tuple[Sequence[RowsOfFile], RowChanges
 
 def _write_new_rows(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:
     """Write the new rows, together with the rows of their files that stay."""
-    names = without_void(target.snapshot.schema).fieldNames()
-    frame = replacement.together(changed.select(*map(quote, names), *stored_tracking_columns(target.tracking)))
-    return replacement.without_staying(write_new_rows(target, frame))
+    stored = as_stored(changed, without_void(target.snapshot.schema), target.tracking)
+    return replacement.without_staying(write_new_rows(target, replacement.together(stored)))
 
 
 def _changed(target: TargetRows, setting: Assignments, frame: DataFrame) -> DataFrame:

@@ -17,6 +17,7 @@ from anabranch.commands.dml.statement import (
     Prepared,
     Stopwatch,
     check_may_change_rows,
+    check_resolved,
     released_on_failure,
     run_statement,
     version_to_read,
@@ -33,7 +34,6 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.dml import MergeOfOtherColumnsError
 from anabranch.protocol.features import check_writable
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import check_resolved
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.cached_rows import materialize, with_kept_batches
 from anabranch.spark.write.row_checks import typed_violations
@@ -60,7 +60,8 @@ def merge(
         lambda attempt: prepare_merge(table, make_statement(), attempt),
         conflict_retries=conflict_retries,
     )
-    register_if_changed(table, outcome.committed)
+    if table.entry is not None:
+        register_if_changed(table, table.entry, outcome.committed)
     return outcome
 
 

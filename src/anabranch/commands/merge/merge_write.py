@@ -19,6 +19,7 @@ from anabranch.commands.dml.row_changes import (
     NO_CHANGES,
     Replacement,
     RowChanges,
+    as_stored,
     delete_rows,
     files_show_changes,
     records_changes,
@@ -38,7 +39,6 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote, quoted
 from anabranch.spark.engine import FILE_ID_COLUMN, WrittenFiles
 from anabranch.spark.rows.cached_rows import CachedRows, cache_or_checkpoint, in_spark_cache
-from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
 from anabranch.spark.write.row_rules import stored_value
@@ -215,10 +215,9 @@ def _write_rows(
             cache = _cached(rows, [*schema.fieldNames(), *added], repeatable=repeatable)
             finished.callback(cache.release)
             rows = cache.frame
-        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *stored_tracking_columns(tracking))
         written = write_data_files(
             table,
-            replacement.together(stored, tasks_min=_tasks(num_rows_max)),
+            replacement.together(as_stored(rows, schema, tracking), tasks_min=_tasks(num_rows_max)),
             schema=with_tracking_columns(schema, tracking),
             partition_columns=partition_columns,
             properties=properties,

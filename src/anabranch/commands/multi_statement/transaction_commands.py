@@ -126,7 +126,8 @@ def _committed(transaction: OpenTransaction, attempt: Attempt) -> CommittedVersi
     table: TableRef = dataclasses.replace(transaction.reference, transaction=None)
     with one_statement(table, OPERATION):
         committed = _commit(table, changed, attempt)
-    register_if_changed(table, committed)
+    if table.entry is not None:
+        register_if_changed(table, table.entry, committed)
     compact_after(table, committed)
     return committed
 

@@ -201,8 +201,8 @@ def restore(table: TableRef, travel: TimeTravel) -> Restored | None:
         return None if prepared is None else prepared.commit(attempt)
 
     restored = run_with_conflict_retries(table, run, None)
-    if restored is not None:
-        register_if_changed(table, restored.committed)
+    if restored is not None and table.entry is not None:
+        register_if_changed(table, table.entry, restored.committed)
     return restored
 
 

@@ -40,7 +40,6 @@ from anabranch.transactions.read_set import FileKey
 from anabranch.transactions.rows.deletion_vector_actions import removal
 from anabranch.transactions.transaction import Transaction
 
-NOTHING_REPLACED = RowChanges(removes=(), adds=(), deleted_rows={}, num_rows=None)
 PARTITIONS_NAMED_MAX = 200
 """With more partitions than these, the conflict checks take every partition for one that the overwrite replaces."""
 

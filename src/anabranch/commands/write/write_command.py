@@ -13,6 +13,7 @@ from anabranch.commands.dml.identity_high_water import generated_numbers, marks_
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_changes import RowChanges
 from anabranch.commands.dml.statement import (
+    check_resolved,
     compact_after,
     run_with_conflict_retries,
     version_as_resolved,
@@ -28,7 +29,7 @@ from anabranch.commands.table_access import (
     warn_of_parquet,
 )
 from anabranch.commands.write.overwrite_changes import with_inserts_recorded
-from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
+from anabranch.commands.write.overwrite_scope import replaced_rows
 from anabranch.commands.write.replace_on import replacement_resolved
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_target import WriteTarget, existing_target, new_target, write_rows
@@ -47,7 +48,6 @@ from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import check_resolved
 from anabranch.spark.conditions.user_condition import empty_frame, text_of
 from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
 from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
@@ -98,21 +98,26 @@ def write_operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | N
     return Operation(name=name, parameters=parameters, user_metadata=options.user_metadata)
 
 
-def write_metrics(written: WrittenFiles, replaced: RowChanges) -> dict[str, int]:
+def write_metrics(written: WrittenFiles, replaced: RowChanges | None) -> dict[str, int]:
     """The metrics of the rows that a write adds and of those that it replaces, by Delta's names."""
-    files = [*written.adds, *(replaced.copied.adds if replaced.copied is not None else ())]
-    removed = replaced.metrics()
+    copied = None if replaced is None else replaced.copied
+    files = [*written.adds, *(() if copied is None else copied.adds)]
     metrics = {
         "numFiles": len(files),
-        "numOutputRows": written.num_rows + removed["numCopiedRows"],
+        "numOutputRows": written.num_rows + (0 if copied is None else copied.num_rows),
         "numOutputBytes": sum(add.size for add in files),
     }
+    return metrics if replaced is None else metrics | _metrics_of_replaced(replaced)
+
+
+def _metrics_of_replaced(replaced: RowChanges) -> dict[str, int]:
+    removed = replaced.metrics()
     names = ["numRemovedFiles", "numRemovedBytes"] if replaced.removes else []
     if replaced.num_rows is not None:
         removed["numDeletedRows"] = replaced.num_rows
         names = ["numRemovedFiles", "numRemovedBytes", "numDeletedRows", "numCopiedRows", "numAddedChangeFiles"]
     names += [name for name in removed if name.startswith("numDeletionVectors") and removed[name]]
-    return metrics | {name: removed[name] for name in names}
+    return {name: removed[name] for name in names}
 
 
 def stream_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
@@ -144,20 +149,26 @@ def save(session: DeltaSession, frame: Rows, path: str, options: WriteOptions) -
 def write_named(table: TableRef, rows: Rows, options: WriteOptions) -> CommittedVersion | None:
     """Write to the table as `saveAsTable` does, and register its name and its columns in the catalog."""
     entry = table.entry
-    registered = entry is None or table.session.catalog.find(entry.full_name) is not None
-    committed = write_frame(table, rows, options, WriteApi.SAVE_AS_TABLE)
-    if entry is not None and not registered:
-        register(table, entry, committed)
-    else:
-        register_if_changed(table, committed)
+    if entry is None or table.session.catalog.find(entry.full_name) is not None:
+        return write_frame(table, rows, options, WriteApi.SAVE_AS_TABLE)
+    committed = _write_and_report(table, rows, options, WriteApi.SAVE_AS_TABLE)
+    register(table, entry, committed)
     return committed
 
 
 def write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
     """Write rows and commit them as one version; None where the options say to do nothing.
 
-    An append that loses the race to create the table becomes an append to the winner's table.
+    An append that loses the race to create the table becomes an append to the winner's table. Afterwards the catalog
+    has the columns that the commit changes, of a table that it knows by name.
     """
+    committed = _write_and_report(table, frame, options, api)
+    if table.entry is not None:
+        register_if_changed(table, table.entry, committed)
+    return committed
+
+
+def _write_and_report(table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
     # Batches of a stream come again and again, and the query reports its own progress.
     with one_statement(table, "WRITE", shown=api is not WriteApi.STREAM):
         begin_phase("write files")
@@ -248,7 +259,7 @@ def _write_once(
     transaction.has_recorded_all = options.mode is SaveMode.APPEND
     reserved = attempt.reserved
     written = write_rows(table, frame, target, options, None if reserved is None else reserved.first_numbers)
-    replaced = NOTHING_REPLACED
+    replaced = None
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
         replaced = replaced_rows(table, snapshot, transaction, options, written.adds)
         replaced = with_inserts_recorded(table, target, written, replaced)
@@ -262,12 +273,12 @@ def _write_once(
     actions = _actions(table, target.actions_with(metadata), options, written, replaced)
     return transaction.commit(
         actions,
-        deleted_rows=replaced.deleted_rows,
+        deleted_rows=None if replaced is None else replaced.deleted_rows,
         metrics={**metrics, **attempt.metrics()},
         tags={**write_tags(options, snapshot), **attempt.tags()},
         edited_properties=marks_alone(snapshot, target.metadata, actions) if numbers else None,
         # A query of the table itself, and a condition on it, may have other results with more columns.
-        on_new_columns=None if transaction.reads().reads_rows else target.on_new_columns,
+        on_new_columns=None if transaction.reads().scans else target.on_new_columns,
         may_be_grouped=options.mode is SaveMode.APPEND and table.session.flag(GROUP_SETTING, default=False),
         generated=numbers,
         reserved=reserved,
@@ -307,10 +318,10 @@ def _actions(
     description: Iterable[Action],
     options: WriteOptions,
     written: WrittenFiles,
-    replaced: RowChanges,
+    replaced: RowChanges | None,
 ) -> list[Action]:
     """All actions of the commit."""
-    actions: list[Action] = [*description, *replaced.actions(written)]
+    actions: list[Action] = [*description, *(written.adds if replaced is None else replaced.actions(written))]
     if not options.data_change:
         actions = [_rearranging(action) for action in actions]
     if options.application is not None:

@@ -40,12 +40,6 @@ def metadata_columns(names: RowNames) -> list[str]:
     return ["_metadata"] if isinstance(names, BoundAttributes) and names.metadata is not None else []
 
 
-def check_resolved(names: RowNames, snapshot: Snapshot) -> None:
-    """Raises `SchemaChangedSinceAnalysisError` where the attributes are of other columns than the version has."""
-    if isinstance(names, BoundAttributes):
-        names.check(snapshot)
-
-
 def named(frame: DataFrame, names: RowNames) -> DataFrame:
     """The frame, which has a table's columns first, with the statement's names for them."""
     if names is None:

@@ -52,9 +52,10 @@ class NativeEngine:
 
         return NativeRewrite(self._values, self._scan, self._write)
 
-    def write(self, request: WriteRequest) -> WrittenFiles:
+    @functools.cached_property
+    def write(self) -> Callable[[WriteRequest], WrittenFiles]:
         """Runs the frame and writes its rows. Files without rows are never returned."""
-        return self._write.files(request)
+        return self._write.files
 
     def rewrite(self, request: RewriteRequest) -> RewrittenFile:
         """Reads files and writes their rows to one. Raises `RowOrderError` if row counts are wrong."""

@@ -44,13 +44,11 @@ def with_stable_ids(frame: DataFrame, files: pa.Table, tracking: RowTrackingColu
     )
 
 
-def stored_tracking_columns(tracking: RowTrackingColumns | None) -> list[Column]:
+def stored_tracking_columns(tracking: RowTrackingColumns) -> list[Column]:
     """The row-tracking columns of changed rows for a new file: their ids, from a column of the rows, and no version.
 
     Rows without a stored version have that of the commit.
     """
-    if tracking is None:
-        return []
     return [F.col(quote(tracking.row_id)), F.lit(None).cast("bigint").alias(tracking.commit_version)]
 
 

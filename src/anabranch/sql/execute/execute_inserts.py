@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.assignments import default_keyword_value
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.replace_on import ReplaceOn, ReplaceUsing, replacing
@@ -45,7 +44,11 @@ def prepared(context: StatementContext, statement: Insert, *before: Fragment) ->
         return _prepared_replacing(context, table, statement, options, before)
     frame, by_name = _rows(context, table, statement, before)
     api = WriteApi.SQL_BY_NAME if by_name else WriteApi.SQL_BY_POSITION
-    return lambda: register_if_changed(table, write_frame(table, frame, options, api))
+
+    def write() -> None:
+        write_frame(table, frame, options, api)
+
+    return write
 
 
 def _prepared_replacing(
@@ -66,7 +69,7 @@ def _prepared_replacing(
 
     def write() -> None:
         try:
-            register_if_changed(table, write_frame(table, replacement.rows, replacement.options, WriteApi.SQL_BY_NAME))
+            write_frame(table, replacement.rows, replacement.options, WriteApi.SQL_BY_NAME)
         finally:
             replacement.close()
 

@@ -213,7 +213,7 @@ class CommitContext:
     random: random.Random
     can_match: CanMatch
     engine_info: str
-    vectors: Vectors
+    vectors: Callable[[], Vectors]
     queue: CommitQueue
     bounds: RetryLimits = RetryLimits()
     find_rows: FindRows | None = None

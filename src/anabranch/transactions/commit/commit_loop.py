@@ -150,7 +150,7 @@ def _rebased(
         read=read,
         latest=latest,
         can_match=context.can_match,
-        vectors=context.vectors,
+        vectors=context.vectors(),
         time_is_up=lambda: context.clock.now_ms() > deadline_ms,
         find_rows=context.find_rows,
         no_matches=no_matches,

@@ -282,7 +282,7 @@ def redefines(context: ConflictContext) -> bool:
         return False
     only_edits = ours != before and ours.id == before.id and same_schema_and_layout(before, ours)
     redefining = redefining_properties(before.configuration, ours.configuration)
-    return not only_edits or bool(redefining) or context.ours.changes_data or context.ours.reads.reads_rows
+    return not only_edits or bool(redefining) or context.ours.changes_data or bool(context.ours.reads.scans)
 
 
 def incompatible_files(context: ConflictContext) -> Conflict | None:

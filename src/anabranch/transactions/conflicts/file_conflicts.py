@@ -61,7 +61,7 @@ def added_files_conflict(context: ConflictContext) -> Conflict | tuple[Winner, .
     and so ignores them, unless ours changes the metadata with which they were written, or another winner may have read
     the ignored rows (Rule R).
     """
-    if context.ours.isolation is None or not context.ours.reads.reads_rows:
+    if context.ours.isolation is None or not context.ours.reads.scans:
         return ()
     ignored: dict[int, AddedFile] = {}
     for file in _unseen_matches(context):

@@ -62,7 +62,7 @@ def judge_rows(context: ConflictContext) -> tuple[TracedRows, tuple[Winner, ...]
     ours is ordered before; None where no row matters to ours.
     """
     rewrite_conflict = files_rewritten_by_both(context)
-    if rewrite_conflict is None and not context.ours.reads.reads_rows and not context.ours.deleted_rows:
+    if rewrite_conflict is None and not context.ours.reads.scans and not context.ours.deleted_rows:
         return None
     traced, delete_conflict = trace_rows(context)
     ignored = () if delete_conflict is not None and context.time_is_up() else added_rows_conflict(context, traced)
