@@ -57,14 +57,14 @@ def plan(data: StructType, table: StructType, how: WriteRules | None = None, **m
     return plan_write(data, table, how or rules(), table="sales", constraints={}, **more)
 
 
-def sources(planned: WritePlan) -> list[tuple[str, str | None]]:
-    return [(column.target.name, column.source) for column in planned.columns]
+def sources(planned: WritePlan) -> list[tuple[str, int | None]]:
+    return [(column.target.name, column.source_index) for column in planned.columns]
 
 
 def is_identity(planned: WritePlan) -> bool:
     """Whether each column of the data goes unchanged into the table's column at its position."""
     return all(
-        column.source_index == position and column.source == column.target.name and isinstance(column.conversion, Keep)
+        column.source_index == position and isinstance(column.conversion, Keep)
         for position, column in enumerate(planned.columns)
     )
 
@@ -81,14 +81,13 @@ def test_data_read_from_a_table_goes_back_as_it_is(schema: StructType) -> None:
 
 def test_columns_match_by_name_in_any_case_and_order() -> None:
     planned = plan(struct(B=STRING, a=INT), struct(a=INT, b=STRING))
-    assert sources(planned) == [("a", "a"), ("b", "B")]
-    assert [column.source_index for column in planned.columns] == [1, 0]
+    assert sources(planned) == [("a", 1), ("b", 0)]
     assert not is_identity(planned)
 
 
 def test_missing_columns_become_null() -> None:
     planned = plan(struct(a=INT), struct(a=INT, b=STRING))
-    assert sources(planned) == [("a", "a"), ("b", None)]
+    assert sources(planned) == [("a", 0), ("b", None)]
     assert planned.columns[1].fill is Fill.NULL
 
 
@@ -197,13 +196,11 @@ def test_nested_fields_match_by_name() -> None:
     in_struct, in_array, in_map = [column.conversion for column in plan(data, table).columns]
     x_int, y_int = StructField("x", INT), StructField("y", INT)
     assert in_struct == RebuildStruct(
-        (FieldSource(x_int, None, None, Keep()), FieldSource(StructField("y", STRING), "Y", 0, Keep()))
+        (FieldSource(x_int, None, Keep()), FieldSource(StructField("y", STRING), 0, Keep()))
     )
-    assert in_array == RebuildArray(
-        RebuildStruct((FieldSource(x_int, "x", 1, Keep()), FieldSource(y_int, "y", 0, Keep())))
-    )
+    assert in_array == RebuildArray(RebuildStruct((FieldSource(x_int, 1, Keep()), FieldSource(y_int, 0, Keep()))))
     assert in_map == RebuildMap(
-        Keep(), RebuildStruct((FieldSource(x_int, "x", 0, Keep()), FieldSource(y_int, None, None, Keep())))
+        Keep(), RebuildStruct((FieldSource(x_int, 0, Keep()), FieldSource(y_int, None, Keep())))
     )
 
 
@@ -216,14 +213,14 @@ def test_one_cast_does_where_nested_types_line_up() -> None:
 
 def test_insert_into_matches_by_position() -> None:
     table = struct(a=INT, b=STRING)
-    assert sources(plan(struct(b=INT, a=STRING), table, rules(INSERT_INTO))) == [("a", "b"), ("b", "a")]
+    assert sources(plan(struct(b=INT, a=STRING), table, rules(INSERT_INTO))) == [("a", 0), ("b", 1)]
     with pytest.raises(ColumnCountError, match="2 fields and the data has 1"):
         plan(struct(a=INT), table, rules(INSERT_INTO))
     with pytest.raises(SchemaMismatchError) as caught:
         plan(struct(x=INT, y=STRING, z=LONG), table, rules(INSERT_INTO))
     assert caught.value.extra == {"z": "bigint"}
     grown = plan(struct(x=INT, y=STRING, z=LONG), table, rules(INSERT_INTO, merge_schema=True))
-    assert sources(grown) == [("a", "x"), ("b", "y"), ("z", "z")]
+    assert sources(grown) == [("a", 0), ("b", 1), ("z", 2)]
     assert grown.schema == struct(a=INT, b=STRING, z=LONG)
 
 
@@ -258,13 +255,13 @@ def test_insert_into_goes_by_position_inside_structs_unless_all_fits_by_name() -
     assert by_position == Cast(struct(x=INT, y=INT))
     x, y = StructField("x", INT), StructField("y", INT)
     swapped = struct(s=struct(y=INT, x=INT))
-    by_name = RebuildStruct((FieldSource(x, "x", 1, Keep()), FieldSource(y, "y", 0, Keep())))
+    by_name = RebuildStruct((FieldSource(x, 1, Keep()), FieldSource(y, 0, Keep())))
     assert plan(swapped, table, rules(INSERT_INTO)).columns[0].conversion == by_name
     for other in (struct(S=swapped["s"].dataType), struct(s=struct(Y=INT, X=INT))):
         conversion = plan(other, table, rules(INSERT_INTO)).columns[0].conversion
         assert conversion == Cast(struct(x=INT, y=INT)), other
     # What may overflow is cast by itself.
-    narrowed = RebuildStruct((FieldSource(x, "y", 0, Cast(INT)), FieldSource(y, "x", 1, Keep())))
+    narrowed = RebuildStruct((FieldSource(x, 0, Cast(INT)), FieldSource(y, 1, Keep())))
     assert plan(struct(s=struct(y=LONG, x=INT)), table, rules(INSERT_INTO)).columns[0].conversion == narrowed
     widening = rules(INSERT_INTO, merge_schema=True, widening=Widening.SAME_FAMILY)
     assert plan(struct(s=struct(y=LONG, x=INT)), table, widening).schema["s"].dataType.simpleString() == (
@@ -288,7 +285,7 @@ def test_fields_matched_by_position_are_picked_by_their_own_names() -> None:
     table = struct(s=struct(x=INT, v=VOID), l=ArrayType(struct(t=struct(a=INT, b=INT))))
     data = struct(s=struct(p=INT, q=VOID), l=ArrayType(struct(u=struct(b=INT, a=INT))))
     in_struct, in_array = [column.conversion for column in plan(data, table, rules(INSERT_INTO)).columns]
-    assert in_struct == RebuildStruct((FieldSource(StructField("x", INT), "p", 0, Keep()),))
+    assert in_struct == RebuildStruct((FieldSource(StructField("x", INT), 0, Keep()),))
     assert in_array == Cast(ArrayType(struct(t=struct(a=INT, b=INT))))
 
 
@@ -376,3 +373,38 @@ def _interval() -> Any:
     from pyspark.sql.types import YearMonthIntervalType
 
     return YearMonthIntervalType()
+
+
+def test_a_write_that_repeats_another_is_planned_once() -> None:
+    """Unless it may change the schema, or anything differs that the plan depends on."""
+    table, data = struct(a=INT, b=STRING), struct(a=INT, b=STRING)
+    planned = plan(data, table)
+    assert plan(struct(a=INT, b=STRING), struct(a=INT, b=STRING)) is planned
+    assert plan(data, table, rules(merge_schema=True)) is not plan(data, table, rules(merge_schema=True))
+    others = [
+        plan(struct(a=INT, b=VOID), table),
+        plan(data, struct(a=INT, b=noted(STRING, CURRENT_DEFAULT="'x'"))),
+        plan(data, struct(a=INT, b=required(STRING))),
+        plan(data, table, rules(SQL_BY_NAME)),
+        plan(data, table, partition_columns=["a"]),
+        plan_write(data, table, rules(), table="returns", constraints={}),
+        plan_write(data, table, rules(), table="sales", constraints={"c": "a > 0"}),
+    ]
+    assert all(other is not planned for other in others)
+    assert [rule.expression for rule in others[-1].row_rules] == ["a > 0"]
+
+
+def test_names_that_a_query_makes_up_do_not_make_a_plan() -> None:
+    """What is taken by position is planned once, whether or not its names are the table's."""
+    table = struct(a=INT, s=struct(x=INT, y=INT))
+    first = plan(
+        StructType([StructField("(1 + 1)", INT), StructField("t", struct(x=INT, y=INT))]), table, rules(INSERT_INTO)
+    )
+    assert plan(struct(a2=INT, u=struct(x=INT, y=INT)), table, rules(INSERT_INTO)) is first
+    # Here fields of structs are taken by name.
+    swapped = struct(a=INT, s=struct(y=INT, x=INT))
+    renamed = struct(a=INT, t=struct(y=INT, x=INT))
+    assert (
+        plan(swapped, table, rules(INSERT_INTO)).columns[1].conversion
+        != plan(renamed, table, rules(INSERT_INTO)).columns[1].conversion
+    )

@@ -164,10 +164,8 @@ class FieldSource:
     """Where the values of one field of a struct come from."""
 
     target: StructField
-    source: str | None
-    """The field's own name in the source; None for one that the source lacks, which is null."""
     source_index: int | None
-    """Its position in the source."""
+    """The position of the field in the source; None for one that the source lacks, which is null."""
     conversion: Conversion
 
 
@@ -283,11 +281,11 @@ def _field_sources(source: StructType, names: StructType, target: StructType) ->
             continue
         index = indices.get(fold(field.name))
         if index is None:
-            yield FieldSource(target=field, source=None, source_index=None, conversion=Keep())
+            yield FieldSource(target=field, source_index=None, conversion=Keep())
             continue
         source_field = source.fields[index]
         field_conversion = conversion(source_field.dataType, field.dataType, named=names.fields[index].dataType)
-        yield FieldSource(target=field, source=source_field.name, source_index=index, conversion=field_conversion)
+        yield FieldSource(target=field, source_index=index, conversion=field_conversion)
 
 
 def _lines_up(source: DataType, target: DataType) -> bool:

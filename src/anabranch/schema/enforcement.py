@@ -27,13 +27,27 @@ from anabranch.schema.computed_columns import (
 )
 from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_storable, length_limits
 from anabranch.schema.names import check_duplicates, check_partitioning, partition_columns_of
-from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, as_nullable, child, find, fold, positions, quoted
+from anabranch.schema.paths import (
+    ELEMENT,
+    KEY,
+    VALUE,
+    FieldPath,
+    as_nullable,
+    child,
+    find,
+    fold,
+    not_null_paths,
+    not_null_paths_inside,
+    positions,
+    quoted,
+)
 from anabranch.schema.schema_evolution import MergeRules, merge_schemas, record_type_changes, visible_schema
 from anabranch.schema.serialization import check_types
 from anabranch.schema.write_rules import RowRule, WriteApi, WriteRules, row_rules, rules_for
 
 LEFT_TO_TABLE = "anabranch.default"
 """Metadata key of a field of the data whose values are the keyword DEFAULT, so that the table fills the column."""
+PLANS_KEPT_MAX = 64
 
 __all__ = [
     "LEFT_TO_TABLE",
@@ -43,7 +57,6 @@ __all__ = [
     "WritePlan",
     "WriteRules",
     "fill_of",
-    "not_null_paths",
     "plan_new_schema",
     "plan_write",
     "rules_for",
@@ -65,13 +78,11 @@ class ColumnPlan:
 
     target: StructField
     """The column in the table's schema after the write, under its logical name."""
-    source: str | None
-    """The DataFrame's column; None if it has none."""
     source_index: int | None
-    """Its position, which is unique also where names are not."""
+    """The position of the DataFrame's column, which is unique also where names are not; None if it has none."""
     conversion: Conversion
     fill: Fill | None = None
-    """Set if `source` is None, unless the keyword DEFAULT means NULL.
+    """Set if `source_index` is None, unless the keyword DEFAULT means NULL.
 
     With a source it is IDENTITY and replaces NULLs of the source: rows that were in the table keep their numbers, new
     ones get one.
@@ -132,13 +143,36 @@ def plan_write(
     `constraints` are the table's CHECK constraints, from `TableProperties.constraints`. Raises SchemaMismatchError
     and related errors, which name all columns at fault.
     """
-    if not rules.overwrite_schema:
-        check_no_intervals(table_schema, table=table)
-    check_types(data, table)
     if rules.overwrite_schema:
         return plan_new_schema(data, table=table, constraints=constraints, partition_columns=requested_partitioning)
+    is_named_alike = not rules.by_position or _is_named_alike(data, table_schema)
+    return (_planned if rules.merge_schema else _planned_once)(
+        _with_table_names(data, table_schema) if rules.by_position else data,
+        table_schema,
+        rules,
+        is_named_alike=is_named_alike,
+        table=table,
+        constraints=tuple(constraints.items()),
+        partition_columns=tuple(partition_columns),
+        requested_partitioning=tuple(requested_partitioning),
+    )
+
+
+def _planned(
+    data: StructType,
+    table_schema: StructType,
+    rules: WriteRules,
+    *,
+    is_named_alike: bool,
+    table: str,
+    constraints: tuple[tuple[str, str], ...],
+    partition_columns: tuple[str, ...],
+    requested_partitioning: tuple[str, ...],
+) -> WritePlan:
+    check_no_intervals(table_schema, table=table)
+    check_types(data, table)
     check_partitioning(requested_partitioning, partition_columns, table=table, overwriting=rules.overwriting)
-    named = _named_for(data, table_schema, rules, table)
+    named = _named_for(data, table_schema, rules, table, is_named_alike=is_named_alike)
     provided = StructType([field for field in named.fields if LEFT_TO_TABLE not in field.metadata])
     schema = _evolved_schema(table_schema, provided, rules, table)
     check_storable(schema, table=table)
@@ -149,9 +183,14 @@ def plan_write(
         _check_fields_present(provided, schema, rules.lacking_fields, table)
     if not rules.rows_of_table:
         _check_identity(columns, table)
-    checks = row_rules(schema, constraints, table=table)
+    checks = row_rules(schema, dict(constraints), table=table)
     changed = schema != table_schema
     return _plan(schema, columns, rules.casting, checks, partition_columns=partition_columns, changed=changed)
+
+
+_planned_once = functools.lru_cache(maxsize=PLANS_KEPT_MAX)(_planned)
+"""For writes that leave the schema as it is: most repeat an earlier one. The cache takes 1 for True in the metadata of
+fields, which is wrong for a schema that is written to the log."""
 
 
 def plan_new_schema(
@@ -173,16 +212,6 @@ def plan_new_schema(
     return _plan(schema, columns, Casting.NONE, checks, partition_columns=partitions, changed=True)
 
 
-def not_null_paths(schema: StructType) -> tuple[FieldPath, ...]:
-    """The fields that allow no nulls, those of structs included, but none inside arrays and maps."""
-    return tuple(_not_null(schema, ()))
-
-
-def not_null_paths_inside(schema: StructType) -> tuple[FieldPath, ...]:
-    """The values inside arrays and maps that allow no nulls. Only other writers create such tables."""
-    return tuple(path for field in schema.fields for path in _not_null_inside(field.dataType, (field.name,)))
-
-
 def fill_of(field: StructField) -> tuple[Fill, str | None]:
     """How a top-level column that data lacks is filled, with the SQL expression if there is one."""
     metadata = field.metadata
@@ -195,30 +224,31 @@ def fill_of(field: StructField) -> tuple[Fill, str | None]:
     return Fill.NULL, None
 
 
-def _named_for(data: StructType, table_schema: StructType, rules: WriteRules, table: str) -> StructType:
+def _is_named_alike(data: StructType, table_schema: StructType) -> bool:
+    """Whether columns at the same position have the same name. The keyword DEFAULT has every name."""
+    pairs = zip(data.fields, table_schema.fields, strict=False)
+    return all(field.name == target.name or LEFT_TO_TABLE in field.metadata for field, target in pairs)
+
+
+def _with_table_names(data: StructType, table_schema: StructType) -> StructType:
+    """`data` with the table's names, position by position: a plan does not depend on what a query calls its values."""
+    pairs = zip(data.fields, table_schema.fields, strict=False)
+    named = [StructField(target.name, field.dataType, field.nullable, field.metadata) for field, target in pairs]
+    return StructType([*named, *data.fields[len(named) :]])
+
+
+def _named_for(
+    data: StructType, table_schema: StructType, rules: WriteRules, table: str, *, is_named_alike: bool
+) -> StructType:
     """`data` with names that can be looked up in the table."""
     if rules.by_position:
-        fitting = _with_names_of_defaults(data, table_schema)
-        fits = _fits_by_name(fitting, table_schema, rules)
-        return fitting if fits else named_by_position(data, table_schema, table=table)
+        fits = is_named_alike and _fits_by_name(data, table_schema, rules)
+        return data if fits else named_by_position(data, table_schema, table=table)
     for name in data.fieldNames() if rules.exact_case else ():
         match = child(table_schema, name)
         if match is not None and match.name != name:
             raise ColumnNotFoundError(table=table, column=quoted([name]), available=tuple(table_schema.fieldNames()))
     return data
-
-
-def _with_names_of_defaults(data: StructType, table_schema: StructType) -> StructType:
-    """`data`, with each keyword DEFAULT named like the table's column at its position."""
-    targets = [*table_schema.fields, *data.fields[len(table_schema.fields) :]]
-    return StructType(
-        [
-            StructField(target.name, field.dataType, field.nullable, field.metadata)
-            if LEFT_TO_TABLE in field.metadata
-            else field
-            for field, target in zip(data.fields, targets, strict=False)
-        ]
-    )
 
 
 def _fits_by_name(data: StructType, table_schema: StructType, rules: WriteRules) -> bool:
@@ -259,13 +289,10 @@ def _columns(
         if index is None or LEFT_TO_TABLE in data.fields[index].metadata:
             # The keyword DEFAULT means NULL for a column without a default.
             used = None if index is not None and fill is Fill.NULL else fill
-            yield ColumnPlan(
-                target=target, source=None, source_index=None, conversion=Keep(), fill=used, expression=expression
-            )
+            yield ColumnPlan(target=target, source_index=None, conversion=Keep(), fill=used, expression=expression)
             continue
         yield ColumnPlan(
             target=target,
-            source=data.fields[index].name,
             source_index=index,
             conversion=conversion(data.fields[index].dataType, target.dataType, named=named.fields[index].dataType),
             fill=Fill.IDENTITY if numbers_nulls and fill is Fill.IDENTITY else None,
@@ -340,7 +367,7 @@ def _fields_lacking(data: DataType, target: DataType, path: FieldPath) -> Iterat
 def _check_identity(columns: Sequence[ColumnPlan], table: str) -> None:
     for plan in columns:
         metadata = plan.target.metadata
-        if plan.source is not None and IDENTITY_START in metadata and not metadata.get(IDENTITY_ALLOW_EXPLICIT):
+        if plan.source_index is not None and IDENTITY_START in metadata and not metadata.get(IDENTITY_ALLOW_EXPLICIT):
             raise IdentityInsertError(table=table, column=plan.target.name)
 
 
@@ -363,30 +390,3 @@ def _plan(
         row_rules=checks,
         partition_columns=frozenset(partition_columns),
     )
-
-
-def _not_null(struct: StructType, path: FieldPath) -> Iterator[FieldPath]:
-    for field in struct.fields:
-        field_path = (*path, field.name)
-        if not field.nullable:
-            yield field_path
-        if isinstance(field.dataType, StructType):
-            yield from _not_null(field.dataType, field_path)
-
-
-def _not_null_inside(kind: DataType, path: FieldPath, *, inside: bool = False) -> Iterator[FieldPath]:
-    if isinstance(kind, StructType):
-        for field in kind.fields:
-            field_path = (*path, field.name)
-            if inside and not field.nullable:
-                yield field_path
-            yield from _not_null_inside(field.dataType, field_path, inside=inside)
-    elif isinstance(kind, ArrayType):
-        if not kind.containsNull:
-            yield (*path, ELEMENT)
-        yield from _not_null_inside(kind.elementType, (*path, ELEMENT), inside=True)
-    elif isinstance(kind, MapType):
-        if not kind.valueContainsNull:
-            yield (*path, VALUE)
-        yield from _not_null_inside(kind.keyType, (*path, KEY), inside=True)
-        yield from _not_null_inside(kind.valueType, (*path, VALUE), inside=True)

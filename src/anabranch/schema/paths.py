@@ -86,6 +86,16 @@ def positions(struct: StructType) -> dict[str, int]:
     return {fold(struct.names[index]): index for index in range(len(struct.names) - 1, -1, -1)}
 
 
+def not_null_paths(schema: StructType) -> tuple[FieldPath, ...]:
+    """The fields that allow no nulls, those of structs included, but none inside arrays and maps."""
+    return tuple(_not_null(schema, ()))
+
+
+def not_null_paths_inside(schema: StructType) -> tuple[FieldPath, ...]:
+    """The values inside arrays and maps that allow no nulls. Only other writers create such tables."""
+    return tuple(path for field in schema.fields for path in _not_null_inside(field.dataType, (field.name,)))
+
+
 def quoted(path: Iterable[str]) -> str:
     """`path` as SQL writes it, with backticks only where Spark puts them."""
     return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in path)
@@ -130,6 +140,33 @@ def _transform(
         value = _transform(data_type.valueType, (*path, VALUE), change)
         return MapType(key, value, data_type.valueContainsNull)
     return data_type
+
+
+def _not_null(struct: StructType, path: FieldPath) -> Iterator[FieldPath]:
+    for field in struct.fields:
+        field_path = (*path, field.name)
+        if not field.nullable:
+            yield field_path
+        if isinstance(field.dataType, StructType):
+            yield from _not_null(field.dataType, field_path)
+
+
+def _not_null_inside(kind: DataType, path: FieldPath, *, inside: bool = False) -> Iterator[FieldPath]:
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            field_path = (*path, field.name)
+            if inside and not field.nullable:
+                yield field_path
+            yield from _not_null_inside(field.dataType, field_path, inside=inside)
+    elif isinstance(kind, ArrayType):
+        if not kind.containsNull:
+            yield (*path, ELEMENT)
+        yield from _not_null_inside(kind.elementType, (*path, ELEMENT), inside=True)
+    elif isinstance(kind, MapType):
+        if not kind.valueContainsNull:
+            yield (*path, VALUE)
+        yield from _not_null_inside(kind.keyType, (*path, KEY), inside=True)
+        yield from _not_null_inside(kind.valueType, (*path, VALUE), inside=True)
 
 
 def _step(

@@ -7,6 +7,7 @@ position and cast, `saveAsTable` and `writeTo` match by name and cast.
 from __future__ import annotations
 
 import enum
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -75,6 +76,7 @@ class WriteRules:
     iceberg: bool = False
 
 
+@functools.cache
 def rules_for(
     api: WriteApi,
     *,

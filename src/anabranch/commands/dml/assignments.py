@@ -31,7 +31,7 @@ def default_of(field: StructField, *, table: str) -> Column | None:
         return F.lit(None).cast(field.dataType)
     if fill is not Fill.DEFAULT:
         return None
-    plan = ColumnPlan(target=field, source=None, source_index=None, conversion=Keep(), fill=fill, expression=expression)
+    plan = ColumnPlan(target=field, source_index=None, conversion=Keep(), fill=fill, expression=expression)
     return default_value(plan, table=table)
 
 

@@ -125,7 +125,9 @@ class ValuePlanner:
         plan = self._plan(types, dataclasses.replace(self._rules(WriteApi.CHANGED_ROWS), rows_of_table=False))
 
         def columns(_: Current) -> dict[str, Column]:
-            filled = {column.target.name: self._filled(column) for column in plan.columns if column.source is None}
+            filled = {
+                column.target.name: self._filled(column) for column in plan.columns if column.source_index is None
+            }
             defaults = {name: value for name, value in filled.items() if value is not None}
             return defaults | self._converted(values, types, plan)
 
@@ -221,9 +223,7 @@ class ValuePlanner:
         old = child(self._old_schema, field.name, case_sensitive=True)
         if old is None:
             return F.lit(None).cast(field.dataType)
-        plan = ColumnPlan(
-            target=field, source=old.name, source_index=0, conversion=conversion(old.dataType, field.dataType)
-        )
+        plan = ColumnPlan(target=field, source_index=0, conversion=conversion(old.dataType, field.dataType))
         return converted(current(field.name), plan, old.dataType, casting=self._casting, table=self._table)
 
     def _merged(self, field: StructField, column: StructField, current: Current) -> Column:

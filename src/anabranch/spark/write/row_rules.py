@@ -237,7 +237,7 @@ def with_row_checks(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFram
     for rule in reversed(plan.row_rules):
         values[last] = _satisfying(values[last], rule, plan, table)
     for column in plan.columns:
-        if column.expression is not None and column.source is not None:
+        if column.expression is not None and column.source_index is not None:
             values[column.target.name] = _as_generated(values[column.target.name], column, plan, table)
     for path in reversed(plan.not_null_paths):
         if path[0] in values:
@@ -247,7 +247,7 @@ def with_row_checks(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFram
 
 def _has_values_to_compare(plan: WritePlan) -> bool:
     """Whether the data has values for generated columns."""
-    return any(column.expression is not None and column.source is not None for column in plan.columns)
+    return any(column.expression is not None and column.source_index is not None for column in plan.columns)
 
 
 def _columns_to_show(path: FieldPath, plan: WritePlan) -> list[ColumnPath]:
