@@ -64,16 +64,16 @@ STATEMENTS = {
     "One MERGE": "MERGE INTO {table} t USING (SELECT {id} AS id, 5L AS v) s ON t.id = s.id "
     "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
 }
-HOPS_MAX = {"One write": (74, 1_280), "One read": (30, 330), "One DELETE": (70, 1_380), "One MERGE": (93, 2_710)}
+HOPS_MAX = {"One write": (64, 1_150), "One read": (30, 330), "One DELETE": (70, 1_380), "One MERGE": (87, 2_390)}
 """Modules entered, and calls of functions of ours, of one statement on a small table in a session that has run it."""
 
 
 JVM_CALLS_MAX = {
-    "INSERT INTO {table} VALUES ({id} + 1000, 1)": 86,
+    "INSERT INTO {table} VALUES ({id} + 1000, 1)": 76,
     "SELECT * FROM {table} WHERE id = {id}": 20,
     "DELETE FROM {table} WHERE id = {id}": 56,
-    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 122,
-    STATEMENTS["One MERGE"]: 268,
+    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 108,
+    STATEMENTS["One MERGE"]: 258,
 }
 """Calls of the JVM in such a session, from the statement to its collected result; each is a round trip over a socket."""
 

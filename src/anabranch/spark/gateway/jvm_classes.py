@@ -6,13 +6,14 @@ has none of its names. The version of Spark decides nothing here.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaClass
 from pyspark import SparkContext
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
 
@@ -266,6 +267,33 @@ def legacy_cast(value: Column, to: DataType) -> Column:
 def checked_cast(value: Column, to: DataType, failure: str) -> Column:
     """The value cast; where it does not fit, the job fails with the text and the value, as `refused` says."""
     return column_of(_functions().checkedCast(jvm_column(value), to.json(), failure))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedColumn:
+    """A column of a frame under another name."""
+
+    position: int
+    name: str
+    to: DataType | None = None
+    """The type to which it is cast, if it is."""
+    failure: str = ""
+    """For `checked_cast`; without it, the cast is that of `cast`."""
+
+
+def select(frame: DataFrame, columns: Sequence[SelectedColumn | Column]) -> DataFrame:
+    """The frame with these columns, all of which but those that are a `Column` are made by one call."""
+    parts: list[str] = []
+    others: list[Any] = []
+    for column in columns:
+        if isinstance(column, SelectedColumn):
+            kind = "" if column.to is None else column.to.json()
+            parts += [str(column.position), column.name, kind, column.failure]
+        else:
+            parts += ["", "", "", ""]
+            others.append(jvm_column(column))
+    text = "".join(f"{part}\0" for part in parts)
+    return DataFrame(_functions().select(frame._jdf, text, others or None), frame.sparkSession)
 
 
 def refused(violated: Column, value: Column, failure: str, shown: dict[str, Column]) -> Column:

@@ -24,11 +24,12 @@ from anabranch.schema.casts import (
 from anabranch.schema.computed_columns import identity_of
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
 from anabranch.schema.paths import ELEMENT, FieldPath, quote, quoted
-from anabranch.spark.gateway.jvm_classes import cast, checked_cast, legacy_cast
+from anabranch.spark.gateway.jvm_classes import SelectedColumn, cast, checked_cast, legacy_cast, select
 from anabranch.spark.write.identity_values import identity_value, with_row_numbers
 from anabranch.spark.write.row_checks import failure_text
 from anabranch.spark.write.row_rules import (
     default_value,
+    is_stored_as_is,
     named_as,
     row_as_json,
     stored_value,
@@ -68,17 +69,33 @@ def conform(
     if plan.generates_identity:
         source = with_row_numbers(source)
     row = functools.cache(lambda: row_as_json(source.columns, types))
-    columns = []
-    for column in plan.columns:
-        if column.fill is Fill.GENERATED:
-            continue
+
+    def computed(column: ColumnPlan) -> Column:
         is_new = None if new_rows is None else F.col(quote(source.columns[names.index(new_rows)]))
         first = (first_numbers or {}).get(column.target.name)
         value = _value(column, source.columns, types, plan.casting, table, is_new=is_new, first=first)
-        value = stored_value(value, column.target, plan, row=row, table=table)
-        columns.append(named_as(column.target, value))
-    columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
-    return with_row_checks(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
+        return named_as(column.target, stored_value(value, column.target, plan, row=row, table=table))
+
+    written = [column for column in plan.columns if column.fill is not Fill.GENERATED]
+    kept = [SelectedColumn(position=names.index(name), name=name) for name in keep]
+    columns = [_selected(column, types, plan, table) or computed(column) for column in written]
+    selected = select(source, [*columns, *kept])
+    return with_row_checks(with_generated_columns(selected, plan, table=table), plan, table=table)
+
+
+def _selected(column: ColumnPlan, types: Sequence[DataType], plan: WritePlan, table: str) -> SelectedColumn | None:
+    """A column of the data whose values are stored as they are, or cast; None for one that takes more than that."""
+    target, index = column.target, column.source_index
+    if index is None or column.fill is not None or not is_stored_as_is(target, plan):
+        return None
+    if isinstance(column.conversion, Keep):
+        return SelectedColumn(position=index, name=target.name)
+    if not isinstance(column.conversion, Cast) or plan.casting is Casting.LEGACY:
+        return None
+    to = column.conversion.to
+    return SelectedColumn(
+        position=index, name=target.name, to=to, failure=_failure(to, types[index], (target.name,), table)
+    )
 
 
 def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Casting, table: str) -> Column:
@@ -137,14 +154,19 @@ def _converted(
 def _cast(
     column: Column, to: DataType, source: DataType | None, casting: Casting, path: FieldPath, table: str
 ) -> Column:
-    if source is None or isinstance(source, _NESTED) or can_up_cast(source, to):
+    failure = _failure(to, source, path, table)
+    if not failure:
         return cast(column, to)
     # Both casts ignore spark.sql.ansi.enabled, which is about queries and not about writes.
-    if casting is Casting.LEGACY:
-        return legacy_cast(column, to)
+    return legacy_cast(column, to) if casting is Casting.LEGACY else checked_cast(column, to, failure)
+
+
+def _failure(to: DataType, source: DataType | None, path: FieldPath, table: str) -> str:
+    """The text with which the job fails where a value does not fit; empty if every value does."""
+    if source is None or isinstance(source, _NESTED) or can_up_cast(source, to):
+        return ""
     facts = {"table": table, "column": quoted(path), "column_type": to.simpleString()}
-    error = MalformedValueError if isinstance(source, StringType) else CastOverflowError
-    return checked_cast(column, to, failure_text(error, facts))
+    return failure_text(MalformedValueError if isinstance(source, StringType) else CastOverflowError, facts)
 
 
 def _rebuilt_struct(

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     DataType,
     DateType,
@@ -61,6 +62,12 @@ def stored_value(
                 _limiter(limit, row if isinstance(row, Column) else row(), table),
             )
     return partition_value(value, target.dataType) if target.name in plan.partition_columns else value
+
+
+def is_stored_as_is(target: StructField, plan: WritePlan) -> bool:
+    """Whether `stored_value` and `named_as` only name a value of the column."""
+    is_partition_value = target.name in plan.partition_columns and isinstance(target.dataType, StringType | BinaryType)
+    return not is_partition_value and DECLARED_TYPE not in target.metadata
 
 
 def named_as(target: StructField, value: Column) -> Column:

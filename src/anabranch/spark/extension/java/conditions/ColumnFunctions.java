@@ -1,7 +1,9 @@
 package anabranch;
 
+import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
@@ -27,6 +29,33 @@ public final class ColumnFunctions {
   public static org.apache.spark.sql.Column checkedCast(org.apache.spark.sql.Column value, String type, String failure) {
     org.apache.spark.sql.Column result = value.try_cast(DataType.fromJson(type));
     return refused(value.isNotNull().and(result.isNull()), result, failure, "value", value, null);
+  }
+
+  /**
+   * The columns of a frame under other names, and cast where they have other types.
+   *
+   * @param columns for each column its position in the frame, its name, its type as JSON, and the text with which the job fails if a value
+   *     does not fit, each with NUL behind it. Without a position it is the next one of `others`, without a type it is as in the frame, and
+   *     without a text every value fits.
+   */
+  public static org.apache.spark.sql.classic.Dataset select(org.apache.spark.sql.classic.Dataset frame, String columns, List others) {
+    scala.collection.immutable.Seq output = frame.queryExecution().analyzed().output();
+    String[] parts = columns.split("\0", -1);
+    org.apache.spark.sql.Column[] selected = new org.apache.spark.sql.Column[parts.length / 4];
+    int next = 0;
+    for (int i = 0; i < selected.length; i++) {
+      String position = parts[4 * i];
+      String type = parts[4 * i + 2];
+      String failure = parts[4 * i + 3];
+      if (position.isEmpty()) {
+        selected[i] = (org.apache.spark.sql.Column) others.get(next++);
+        continue;
+      }
+      org.apache.spark.sql.Column value = ExpressionUtils.column((Expression) output.apply(Integer.parseInt(position)));
+      if (!type.isEmpty()) value = failure.isEmpty() ? cast(value, type) : checkedCast(value, type, failure);
+      selected[i] = value.alias(parts[4 * i + 1]);
+    }
+    return (org.apache.spark.sql.classic.Dataset) frame.select(selected);
   }
 
   /**
