@@ -73,7 +73,7 @@ JVM_CALLS_MAX = {
     "SELECT * FROM {table} WHERE id = {id}": 20,
     "DELETE FROM {table} WHERE id = {id}": 56,
     "UPDATE {table} SET v = v + 1 WHERE id = {id}": 108,
-    STATEMENTS["One MERGE"]: 258,
+    STATEMENTS["One MERGE"]: 214,
 }
 """Calls of the JVM in such a session, from the statement to its collected result; each is a round trip over a socket."""
 

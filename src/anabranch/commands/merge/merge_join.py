@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -12,6 +13,7 @@ from anabranch.commands.merge.merge_values import ClauseValues, output_name
 from anabranch.schema.paths import quote
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames, named_again
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
+from anabranch.spark.gateway.jvm_classes import case_when, select
 from anabranch.spark.rows.cached_rows import Size, not_broadcast, size_of
 
 ACTION_COLUMN = "__anabranch_action"
@@ -81,11 +83,11 @@ class MergeJoin:
         if not self.conditions.not_matched_by_source:
             pairs = self._pairs(rows, "inner")
             computed = _computed(values, range(number), outputs, _values_of(rows))
-            return pairs.select(*(rows[quote(name)] for name in (*keeps, *POSITION)), ACTION_COLUMN, *computed)
+            return select(pairs, [*(rows[quote(name)] for name in (*keeps, *POSITION)), F.col(ACTION_COLUMN)], computed)
         # Two steps, because clauses for rows that no source row matches may use only columns of the table.
         pairs = self._pairs(rows, "left")
         computed = _computed(values, range(number), outputs, _values_of(rows))
-        of_table = pairs.select(*(rows[quote(name)] for name in rows.columns), ACTION_COLUMN, *computed)
+        of_table = select(pairs, [*(rows[quote(name)] for name in rows.columns), F.col(ACTION_COLUMN)], computed)
         return self._with_unmatched(of_table, values, keeps=(*keeps, *POSITION), outputs=outputs)
 
     def _with_unmatched(
@@ -102,7 +104,7 @@ class MergeJoin:
         decided = rows.withColumn(_DECIDED, action).where(is_of_source | F.col(_DECIDED).isNotNull())
         actions = range(number, number + len(self.conditions.not_matched_by_source))
         computed = _computed(values, actions, outputs, _values_of(rows), action=_DECIDED, otherwise=True)
-        return decided.select(*map(quote, keeps), F.col(_DECIDED).alias(ACTION_COLUMN), *computed)
+        return select(decided, [*_named(keeps), F.col(_DECIDED).alias(ACTION_COLUMN)], computed)
 
     def written_at_once(
         self,
@@ -127,14 +129,15 @@ class MergeJoin:
         computed = _computed(updates, range(len(self.conditions.matched)), outputs, _values_of(rows))
         # Clauses for new rows must not see columns of the table, nor those for unmatched ones columns of the source.
         aside, again = self._set_aside(rows, but=own) if by_source else ([], [])
-        both = pairs.select(self.source["*"], *(rows[quote(name)] for name in own), *aside, ACTION_COLUMN, *computed)
+        kept = [self.source["*"], *(rows[quote(name)] for name in own), *aside, F.col(ACTION_COLUMN)]
+        both = select(pairs, kept, computed)
         is_new = F.col(FILE_ID_COLUMN).isNull()
         both = both.withColumn(
             INSERTION_COLUMN, F.when(is_new, _first(self.conditions.not_matched, start=0, otherwise=None))
         )
         clauses = dict(enumerate(inserts))
         computed = _computed(clauses, range(len(inserts)), outputs, F.col, action=INSERTION_COLUMN, otherwise=True)
-        both = both.select(*map(quote, own), *again, ACTION_COLUMN, INSERTION_COLUMN, *computed)
+        both = select(both, [*_named(own), *again, *_named([ACTION_COLUMN, INSERTION_COLUMN])], computed)
         if not by_source:
             return both
         return self._with_unmatched(
@@ -170,10 +173,10 @@ class MergeJoin:
         if matched is not None:
             rows = named_again(matched, self._alias)
             source = self._unmatched(rows, are_few=matched_are_few)
-        chosen = source.withColumn(ACTION_COLUMN, _first(self.conditions.not_matched, start=0, otherwise=None))
+        numbered = source.withColumn(ACTION_COLUMN, _first(self.conditions.not_matched, start=0, otherwise=None))
         clauses = dict(enumerate(values))
         computed = _computed(clauses, range(len(values)), outputs, F.col)
-        return chosen.where(f"{ACTION_COLUMN} IS NOT NULL").select(*computed)
+        return select(numbered.where(f"{ACTION_COLUMN} IS NOT NULL"), [], computed)
 
     def _pairs(self, rows: DataFrame, how: str) -> DataFrame:
         """Pairs of rows of the table and the source, with the action of matched ones; NULL for others."""
@@ -214,6 +217,10 @@ def as_column(condition: Column | str) -> Column:
     return F.expr(condition) if isinstance(condition, str) else condition
 
 
+def _named(names: Sequence[str]) -> list[Column]:
+    return [F.col(quote(name)) for name in names]
+
+
 def _values_of(rows: DataFrame) -> Callable[[str], Column]:
     return lambda name: rows[quote(name)]
 
@@ -236,15 +243,12 @@ def _computed(
     *,
     action: str = ACTION_COLUMN,
     otherwise: bool = False,
-) -> list[Column]:
-    """The outputs of the clause that applies; with `otherwise`, outputs that another clause has computed stay."""
-    chosen = {number: values[number].outputs(current, outputs) for number in actions if number in values}
-    applies = {number: F.expr(f"{action} = {number}") for number in chosen}
-    nothing = F.lit(None)
-    columns = []
-    for index, name in enumerate(outputs):
-        value = F.col(output_name(index)) if otherwise else nothing
-        for number in reversed(chosen):
-            value = F.when(applies[number], chosen[number].get(name, nothing)).otherwise(value)
-        columns.append(value.alias(output_name(index)))
-    return columns
+) -> Any:
+    """The outputs of the clause that applies, for `select`; with `otherwise`, those that another has computed stay."""
+    computed = {number: values[number].outputs(current, outputs) for number in actions if number in values}
+    return case_when(
+        [F.expr(f"{action} = {number}") for number in computed],
+        [[of_clause.get(name) for name in outputs] for of_clause in computed.values()],
+        [output_name(index) for index in range(len(outputs))],
+        otherwise=otherwise,
+    )

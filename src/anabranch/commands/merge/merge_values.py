@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
@@ -85,6 +86,7 @@ class ValuePlanner:
         self._casting = casting
         self._case_sensitive = case_sensitive
         self._table = table
+        self._of_source = functools.cache(lambda name: scope.source[quote(name)])
         self.subquery_frames: list[DataFrame] = []
         """Frames that compute values with subqueries, which may read any table. Planning a clause adds its own."""
 
@@ -110,17 +112,26 @@ class ValuePlanner:
                     values[field.name] = setting.value(field, self._unchanged(field, current))
             return values
 
-        types = self._types(raw(lambda name: self._scope.target[quote(name)]), scope)
+        if clause.values is None and not self._evolves:
+            # Columns of the source, whose types are known, and unchanged ones.
+            kept = [
+                field for field in self.stored() if field.name not in sets and fill_of(field)[0] is not Fill.GENERATED
+            ]
+            types = StructType([*_typed(taken), *kept])
+        else:
+            types = self._types(raw(lambda name: self._scope.target[quote(name)]), scope)
         plan = self._plan(types, self._rules(WriteApi.CHANGED_ROWS))
         return ClauseValues(columns=lambda current: self._converted(raw(current), types, plan), sets=sets)
 
     def insert(self, clause: InsertClause) -> ClauseValues:
         """The values of an insert. Raises as `update` does, and for columns that need a value and get none."""
         if clause.values is None:
-            values = {name: self._source[quote(field.name)] for name, field in self._taken("INSERT").items()}
+            taken = self._taken("INSERT")
+            values = {name: self._of_source(field.name) for name, field in taken.items()}
+            types = StructType(_typed(taken))
         else:
             values = self._inserted(clause.values)
-        types = self._types(values, Scope.SOURCE)
+            types = self._types(values, Scope.SOURCE)
         # `rows_of_table` would allow values that a new row must not set, such as that of an identity column.
         plan = self._plan(types, dataclasses.replace(self._rules(WriteApi.CHANGED_ROWS), rows_of_table=False))
 
@@ -228,7 +239,7 @@ class ValuePlanner:
 
     def _merged(self, field: StructField, column: StructField, current: Current) -> Column:
         """The source's value; with schema evolution, fields of structs that it lacks are unchanged."""
-        value = self._source[quote(column.name)]
+        value = self._of_source(column.name)
         if not self._evolves:
             return value
         return _with_lacking_fields(value, column.dataType, self._unchanged(field, current), field.dataType)
@@ -260,6 +271,11 @@ class ValuePlanner:
             name: converted(value, plans[name], types[name].dataType, casting=self._casting, table=self._table)
             for name, value in values.items()
         }
+
+
+def _typed(taken: Mapping[str, StructField]) -> list[StructField]:
+    """The columns of the table with the types of the columns of the source."""
+    return [StructField(name, field.dataType) for name, field in taken.items()]
 
 
 def _with_lacking_fields(value: Column, source: DataType, current: Column, target: DataType) -> Column:

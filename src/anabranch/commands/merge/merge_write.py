@@ -38,6 +38,7 @@ from anabranch.schema.enforcement import WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote, quoted
 from anabranch.spark.engine import FILE_ID_COLUMN, WrittenFiles
+from anabranch.spark.gateway.jvm_classes import select_sql
 from anabranch.spark.rows.cached_rows import CachedRows, cache_or_checkpoint, in_spark_cache
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
@@ -264,7 +265,7 @@ def _union(
     columns = [f"{outputs.at(field.name)} AS {quote(field.name)}" for field in outputs.plain]
     columns += _checked_outputs(outputs)
     first, *others = (
-        frame.selectExpr(*columns, *(_added(name, change, tracking) for name in (*added, _NEW_ROW)))
+        select_sql(frame, [*columns, *(_added(name, change, tracking) for name in (*added, _NEW_ROW))])
         for change, frame in frames.items()
     )
     for other in others:

@@ -271,7 +271,7 @@ def checked_cast(value: Column, to: DataType, failure: str) -> Column:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedColumn:
-    """A column of a frame under another name."""
+    """A column of a frame under another name, which has no NUL."""
 
     position: int
     name: str
@@ -281,8 +281,11 @@ class SelectedColumn:
     """For `checked_cast`; without it, the cast is that of `cast`."""
 
 
-def select(frame: DataFrame, columns: Sequence[SelectedColumn | Column]) -> DataFrame:
-    """The frame with these columns, all of which but those that are a `Column` are made by one call."""
+def select(frame: DataFrame, columns: Sequence[SelectedColumn | Column], computed: Any = None) -> DataFrame:
+    """The frame with these columns, all of which but those that are a `Column` are made by one call.
+
+    `computed` is a list of further ones, from `case_when`, which is used up.
+    """
     parts: list[str] = []
     others: list[Any] = []
     for column in columns:
@@ -292,8 +295,33 @@ def select(frame: DataFrame, columns: Sequence[SelectedColumn | Column]) -> Data
         else:
             parts += ["", "", "", ""]
             others.append(jvm_column(column))
+    if computed is not None and others:
+        computed.addAll(0, others)
     text = "".join(f"{part}\0" for part in parts)
-    return DataFrame(_functions().select(frame._jdf, text, others or None), frame.sparkSession)
+    more = others or None if computed is None else computed
+    return DataFrame(_functions().select(frame._jdf, text, more), frame.sparkSession)
+
+
+def select_sql(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """`DataFrame.selectExpr` by one call."""
+    if any("\0" in column for column in columns):
+        return frame.selectExpr(*columns)
+    return DataFrame(
+        _functions().selectSql(frame._jdf, "".join(f"{column}\0" for column in columns)), frame.sparkSession
+    )
+
+
+def case_when(
+    conditions: Sequence[Column], values: Sequence[Sequence[Column | None]], names: Sequence[str], *, otherwise: bool
+) -> Any:
+    """Columns of these names with the values of the first condition that is true, as a list of the JVM for `select`.
+
+    `values` are by condition, then by column; None stands for NULL. Where no condition is true, the value is NULL, or
+    with `otherwise` that of the column of the same name.
+    """
+    listed = [None if value is None else jvm_column(value) for of_condition in values for value in of_condition]
+    text = "".join(f"{name}\0" for name in names)
+    return _functions().caseWhen([jvm_column(condition) for condition in conditions], listed, text, otherwise)
 
 
 def refused(violated: Column, value: Column, failure: str, shown: dict[str, Column]) -> Column:

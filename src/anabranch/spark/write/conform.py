@@ -86,7 +86,7 @@ def conform(
 def _selected(column: ColumnPlan, types: Sequence[DataType], plan: WritePlan, table: str) -> SelectedColumn | None:
     """A column of the data whose values are stored as they are, or cast; None for one that takes more than that."""
     target, index = column.target, column.source_index
-    if index is None or column.fill is not None or not is_stored_as_is(target, plan):
+    if index is None or column.fill is not None or not is_stored_as_is(target, plan) or "\0" in target.name:
         return None
     if isinstance(column.conversion, Keep):
         return SelectedColumn(position=index, name=target.name)

@@ -1,5 +1,6 @@
 package anabranch;
 
+import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EvalMode;
@@ -37,25 +38,53 @@ public final class ColumnFunctions {
    * @param columns for each column its position in the frame, its name, its type as JSON, and the text with which the job fails if a value
    *     does not fit, each with NUL behind it. Without a position it is the next one of `others`, without a type it is as in the frame, and
    *     without a text every value fits.
+   * @param others further columns; all that are left are put last. May be null for none.
    */
   public static org.apache.spark.sql.classic.Dataset select(org.apache.spark.sql.classic.Dataset frame, String columns, List others) {
     scala.collection.immutable.Seq output = frame.queryExecution().analyzed().output();
     String[] parts = columns.split("\0", -1);
-    org.apache.spark.sql.Column[] selected = new org.apache.spark.sql.Column[parts.length / 4];
+    List selected = new ArrayList();
     int next = 0;
-    for (int i = 0; i < selected.length; i++) {
+    for (int i = 0; i < parts.length / 4; i++) {
       String position = parts[4 * i];
       String type = parts[4 * i + 2];
       String failure = parts[4 * i + 3];
       if (position.isEmpty()) {
-        selected[i] = (org.apache.spark.sql.Column) others.get(next++);
+        selected.add(others.get(next++));
         continue;
       }
       org.apache.spark.sql.Column value = ExpressionUtils.column((Expression) output.apply(Integer.parseInt(position)));
       if (!type.isEmpty()) value = failure.isEmpty() ? cast(value, type) : checkedCast(value, type, failure);
-      selected[i] = value.alias(parts[4 * i + 1]);
+      selected.add(value.alias(parts[4 * i + 1]));
     }
-    return (org.apache.spark.sql.classic.Dataset) frame.select(selected);
+    if (others != null) selected.addAll(others.subList(next, others.size()));
+    return (org.apache.spark.sql.classic.Dataset) frame.select(
+        (org.apache.spark.sql.Column[]) selected.toArray(new org.apache.spark.sql.Column[0]));
+  }
+
+  /** The columns of a frame that these texts of SQL say, each with NUL behind it. */
+  public static org.apache.spark.sql.classic.Dataset selectSql(org.apache.spark.sql.classic.Dataset frame, String texts) {
+    return (org.apache.spark.sql.classic.Dataset) frame.selectExpr(texts.split("\0"));
+  }
+
+  /**
+   * Columns with the value of the first condition that is true, or NULL.
+   *
+   * @param values the values by condition, then by column; null stands for NULL @param names of the columns, each with NUL behind it
+   * @param otherwise whether rows for which no condition is true keep the value of the column of that name
+   */
+  public static List caseWhen(List conditions, List values, String names, boolean otherwise) {
+    String[] parts = names.isEmpty() ? new String[0] : names.split("\0");
+    List columns = new ArrayList();
+    for (int i = 0; i < parts.length; i++) {
+      org.apache.spark.sql.Column value = otherwise ? functions.col(parts[i]) : functions.lit(null);
+      for (int k = conditions.size() - 1; k >= 0; k--) {
+        Object then = values.get(k * parts.length + i);
+        value = functions.when((org.apache.spark.sql.Column) conditions.get(k), then == null ? functions.lit(null) : then).otherwise(value);
+      }
+      columns.add(value.alias(parts[i]));
+    }
+    return columns;
   }
 
   /**
