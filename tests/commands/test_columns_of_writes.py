@@ -7,8 +7,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from anabranch.commands.write.write_target import rows_with_columns
 from anabranch.protocol.actions import Metadata
-from anabranch.schema.enforcement import WriteApi, WritePlan, plan_write, rules_for
+from anabranch.schema.enforcement import WritePlan, plan_write
 from anabranch.schema.serialization import parse_schema
+from anabranch.schema.write_rules import WriteApi, rules_for
 from anabranch.transactions.proposed_commit import RowsWithColumns
 from transactions.table_on_memory import metadata
 

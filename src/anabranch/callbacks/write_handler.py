@@ -17,7 +17,7 @@ from anabranch.commands.write.write_command import save, write_frame
 from anabranch.commands.write.write_options import ON, USING, MatchCondition, WriteOptions
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
-from anabranch.schema.enforcement import WriteApi
+from anabranch.schema.write_rules import WriteApi
 from anabranch.spark.gateway.jvm_classes import split_map
 
 _APPEND, _OVERWRITE, _DYNAMIC = "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"

@@ -65,11 +65,6 @@ class Casting(enum.Enum):
     LEGACY = "legacy"
     """Any cast that Spark has, as before ANSI: numbers that do not fit wrap around, text becomes null."""
 
-    @classmethod
-    def parse(cls, policy: str) -> Casting:
-        """The casting that a value of `spark.sql.storeAssignmentPolicy` selects."""
-        return cls(policy.lower())
-
     def allows(self, source: DataType, target: DataType) -> bool:
         """Whether a write may turn primitive `source` values into `target` ones."""
         if source == target or isinstance(source, NullType):
@@ -154,9 +149,11 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """One cast converts the values. Nested types match field by field, in order, and no value in them can fail."""
+    """One cast converts the values. Nested types match field by field, in order."""
 
     to: DataType
+    may_fail: bool = False
+    """Whether a value may not fit. No value in a nested type can fail: a cast that may is a conversion by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +211,7 @@ def conversion(source: DataType, target: DataType, *, named: DataType | None = N
     if isinstance(source, MapType) and isinstance(names, MapType) and isinstance(target, MapType):
         key = conversion(source.keyType, target.keyType, named=names.keyType)
         return RebuildMap(key, conversion(source.valueType, target.valueType, named=names.valueType))
-    return Cast(nullable_type(target))
+    return Cast(nullable_type(target), may_fail=not isinstance(source, _NESTED))
 
 
 def fits_by_name(source: StructType, target: StructType, widens: Callable[[DataType, DataType], bool]) -> bool:

@@ -166,10 +166,5 @@ def row_tracking_columns(
     return RowTrackingColumns(row_id=row_id, commit_version=version)
 
 
-def with_tracking_columns(schema: StructType, tracking: RowTrackingColumns | None) -> StructType:
-    """`schema` with the row tracking columns at its end, if the table has them."""
-    return schema if tracking is None else tracking.added_to(schema)
-
-
 def _field(name: str) -> StructField:
     return StructField(name, LongType(), True, {PHYSICAL_NAME: name})

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, NullType, StringType, StructField, StructType
 
 from anabranch.errors.schema import (
     ColumnNotFoundError,
@@ -25,7 +25,7 @@ from anabranch.schema.computed_columns import (
     IDENTITY_ALLOW_EXPLICIT,
     IDENTITY_START,
 )
-from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_storable, length_limits
+from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit, check_no_intervals, check_storable, length_limits
 from anabranch.schema.names import check_duplicates, check_partitioning, partition_columns_of
 from anabranch.schema.paths import (
     ELEMENT,
@@ -43,24 +43,11 @@ from anabranch.schema.paths import (
 )
 from anabranch.schema.schema_evolution import MergeRules, merge_schemas, record_type_changes, visible_schema
 from anabranch.schema.serialization import check_types
-from anabranch.schema.write_rules import RowRule, WriteApi, WriteRules, row_rules, rules_for
+from anabranch.schema.write_rules import RowRule, WriteRules, row_rules
 
 LEFT_TO_TABLE = "anabranch.default"
 """Metadata key of a field of the data whose values are the keyword DEFAULT, so that the table fills the column."""
 PLANS_KEPT_MAX = 64
-
-__all__ = [
-    "LEFT_TO_TABLE",
-    "ColumnPlan",
-    "Fill",
-    "WriteApi",
-    "WritePlan",
-    "WriteRules",
-    "fill_of",
-    "plan_new_schema",
-    "plan_write",
-    "rules_for",
-]
 
 
 class Fill(enum.Enum):
@@ -117,6 +104,18 @@ class WritePlan:
     def generates_identity(self) -> frozenset[str]:
         """The identity columns for which the write generates values, so that their high-water mark may move."""
         return frozenset(plan.target.name for plan in self.columns if plan.fill is Fill.IDENTITY)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether columns are computed from others, or rows are checked."""
+        computed = (column.expression is not None and column.fill is not Fill.DEFAULT for column in self.columns)
+        return bool(self.row_rules or self.not_null_paths) or any(computed)
+
+    def stores_as_is(self, column: ColumnPlan) -> bool:
+        """Whether files have the column's values as the data has them, or as a cast leaves them."""
+        target = column.target
+        is_text = target.name in self.partition_columns and isinstance(target.dataType, StringType | BinaryType)
+        return column.fill is None and not is_text and DECLARED_TYPE not in target.metadata
 
     @property
     def is_plain(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from anabranch.commands.write.write_options import WriteOptions
 from anabranch.errors.arguments import InvalidOptionError
-from anabranch.spark.session.session_settings import Settings
+from anabranch.spark.session.session_settings import SessionSettings, Settings
 
 CHECKPOINTS_SETTING = "spark.sql.streaming.checkpointLocation"
 """A folder for the checkpoints of all queries, in subfolders by their names."""
@@ -48,7 +48,7 @@ class StreamOptions:
         cluster_by: tuple[str, ...],
         query_name: str | None,
         trigger: Mapping[str, object],
-        settings: Settings,
+        settings: SessionSettings,
     ) -> StreamOptions:
         """Parse the options of a `DataStreamWriter`. Raises `InvalidOptionError`."""
         mode = (output_mode or "append").lower()

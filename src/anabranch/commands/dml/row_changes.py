@@ -21,7 +21,7 @@ from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.commands.table_access import TableRef
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile, visible_row_count_of
-from anabranch.schema.computed_columns import RowTrackingColumns, with_tracking_columns
+from anabranch.schema.computed_columns import RowTrackingColumns
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
@@ -90,7 +90,9 @@ def delete_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors:
 def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
     """Write rows, which have at least the columns of `TargetRows`, as data files. Nothing is committed."""
     snapshot, table = target.snapshot, target.table
-    schema = with_tracking_columns(without_void(snapshot.schema), target.tracking)
+    schema = without_void(snapshot.schema)
+    if target.tracking is not None:
+        schema = target.tracking.added_to(schema)
     rows = frame.select(*(frame[quote(name)] for name in schema.fieldNames()))
     return write_data_files(
         table,

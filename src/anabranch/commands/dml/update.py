@@ -47,9 +47,10 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import IdentityAssignmentError
 from anabranch.progress.progress_events import begin_phase
 from anabranch.schema.computed_columns import identity_columns
-from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
+from anabranch.schema.enforcement import Fill, fill_of, plan_write
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote, quoted
+from anabranch.schema.write_rules import WriteApi, rules_for
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.conditions.user_condition import empty_frame, has_subquery, subqueries_may_read

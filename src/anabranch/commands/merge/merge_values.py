@@ -17,17 +17,9 @@ from anabranch.errors.dml import MergeColumnNotFoundError
 from anabranch.protocol.actions import Metadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.casts import Casting, conversion
-from anabranch.schema.enforcement import (
-    ColumnPlan,
-    Fill,
-    WriteApi,
-    WritePlan,
-    WriteRules,
-    fill_of,
-    plan_write,
-    rules_for,
-)
+from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan, fill_of, plan_write
 from anabranch.schema.paths import child, fold, quote
+from anabranch.schema.write_rules import WriteApi, WriteRules, rules_for
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.conditions.user_condition import JoinScope, Scope
 from anabranch.spark.write.conform import converted

@@ -33,7 +33,7 @@ from anabranch.commands.merge.merge_values import OutputColumns, set_flag
 from anabranch.errors.constraints import GeneratedColumnMismatchError
 from anabranch.protocol.actions import Action, AddCDCFile, Metadata
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.computed_columns import RowTrackingColumns, identity_columns, with_tracking_columns
+from anabranch.schema.computed_columns import RowTrackingColumns, identity_columns
 from anabranch.schema.enforcement import WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote, quoted
@@ -219,7 +219,7 @@ def _write_rows(
         written = write_data_files(
             table,
             replacement.together(as_stored(rows, schema, tracking), tasks_min=_tasks(num_rows_max)),
-            schema=with_tracking_columns(schema, tracking),
+            schema=schema if tracking is None else tracking.added_to(schema),
             partition_columns=partition_columns,
             properties=properties,
         )

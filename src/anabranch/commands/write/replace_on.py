@@ -20,8 +20,8 @@ from anabranch.errors.dml import (
     UnknownReplaceUsingColumnError,
     UnresolvedReplaceOnError,
 )
-from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold, quote
+from anabranch.schema.write_rules import WriteApi
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
 from anabranch.spark.conditions.user_condition import empty_frame

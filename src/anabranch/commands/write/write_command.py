@@ -44,9 +44,9 @@ from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
 from anabranch.progress.progress_events import begin_phase
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
-from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.paths import fold
+from anabranch.schema.write_rules import WriteApi
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.user_condition import empty_frame, text_of
 from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles

@@ -16,9 +16,11 @@ from anabranch.errors.arguments import (
 )
 from anabranch.errors.dml import FilterOverwriteError, IncompatibleOptionsError, PartitionOverwriteError
 from anabranch.spark.conditions.column_names import RowNames
-from anabranch.spark.session.session_settings import Settings, application_of, check_names
+from anabranch.spark.session.session_settings import SessionSettings, Settings, application_of, check_names
 
 ON, USING = "replaceOn", "replaceUsing"
+_FLAGS = ("mergeSchema", "overwriteSchema", "optimizeWrite", "dataChange")
+"""The options that are true or false."""
 
 
 def check_replacement(values: Mapping[str, str], *, overwrites: bool) -> None:
@@ -173,35 +175,35 @@ class WriteOptions:
         mode: str,
         partition_by: tuple[str, ...],
         cluster_by: tuple[str, ...],
-        settings: Settings,
+        settings: SessionSettings,
     ) -> WriteOptions:
         """Parse the options of a DataFrame writer. Raises `InvalidOptionError` and `IncompatibleOptionsError`."""
         check_names(options)
         values = {key.lower(): value for key, value in options.items()}
+        flags = {name: parse_flag(name, values[name.lower()]) for name in _FLAGS if name.lower() in values}
         parsed = cls(
             mode=SaveMode.parse(mode),
             partition_by=tuple(map(_unquoted, partition_by)),
             cluster_by=tuple(map(_unquoted, cluster_by)),
             path=values.get("path"),
-            merge_schema=flag_of(
-                values, "mergeSchema", default=settings.setting(f"{_SETTINGS}schema.autoMerge.enabled") or False
-            ),
-            overwrite_schema=flag_of(values, "overwriteSchema"),
+            merge_schema=flags["mergeSchema"]
+            if "mergeSchema" in flags
+            else settings.flag(f"{_SETTINGS}schema.autoMerge.enabled", default=False),
+            overwrite_schema=flags.get("overwriteSchema", False),
             replace_where=values.get("replacewhere"),
             replace_on=values.get("replaceon"),
             replace_using=values.get("replaceusing"),
             target_alias=values.get("targetalias"),
-            check_replace_where=parse_flag(
-                "replaceWhere.constraintCheck.enabled",
-                settings.setting(f"{_SETTINGS}replaceWhere.constraintCheck.enabled", "true") or "true",
-            ),
-            dynamic_partition_overwrite=_dynamic(values, settings),
+            check_replace_where=settings.flag(f"{_SETTINGS}replaceWhere.constraintCheck.enabled", default=True),
+            dynamic_partition_overwrite=_is_dynamic_mode(values, settings)
+            and "replacewhere" not in values
+            and not flags.get("overwriteSchema", False),
             application=application_of(values, settings),
             user_metadata=values.get("usermetadata", settings.setting(f"{_SETTINGS}commitInfo.userMetadata")),
             max_records_per_file=_max_records(values, settings),
             conflict_retries=values.get("conflictretries"),
-            optimize_write=flag_of(values, "optimizeWrite") if "optimizewrite" in values else None,
-            data_change=flag_of(values, "dataChange", default=True),
+            optimize_write=flags.get("optimizeWrite"),
+            data_change=flags.get("dataChange", True),
             table_properties={key: value for key, value in options.items() if key.lower().startswith("delta.")},
             file_system={key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))},
             parquet=tuple((key, value) for key, value in options.items() if key.lower().startswith(_PARQUET)),
@@ -253,11 +255,6 @@ def _unquoted(name: str) -> str:
     """The column that `partitionBy` means. Spark parses its arguments as SQL, so that odd names need backticks."""
     quoted = len(name) > 2 and name.startswith("`") and name.endswith("`")
     return name[1:-1].replace("``", "`") if quoted else name
-
-
-def _dynamic(values: Mapping[str, str], settings: Settings) -> bool:
-    is_dynamic = _is_dynamic_mode(values, settings)
-    return is_dynamic and "replacewhere" not in values and not flag_of(values, "overwriteSchema")
 
 
 def _is_dynamic_mode(values: Mapping[str, str], settings: Settings) -> bool:

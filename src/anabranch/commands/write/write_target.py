@@ -30,11 +30,11 @@ from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.protocol.actions import Action, Metadata
 from anabranch.protocol.properties import TableProperties, compat_versions
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.enforcement import ColumnPlan, Fill, WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
+from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan, plan_new_schema, plan_write
 from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar, without_void
 from anabranch.schema.paths import quote
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.write_rules import row_rules
+from anabranch.schema.write_rules import WriteApi, row_rules, rules_for
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import named
 from anabranch.spark.conditions.user_condition import text_of

@@ -100,6 +100,8 @@ class DeltaSession:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        self.key = identity(spark)
+        """The identity of the session, in whatever object of Python."""
         self._transaction: OpenTransaction | None = None
         self.clock: Clock = SystemClock()
         self.random: random.Random = random.SystemRandom()
@@ -116,9 +118,10 @@ class DeltaSession:
     @classmethod
     def of(cls, spark: SparkSession) -> DeltaSession:
         """The object of the session `spark`, made at first use. It ends with the session."""
-        key = identity(spark)
+        kept: DeltaSession | None = vars(spark).get(_KEPT)
+        key = identity(spark) if kept is None else kept.key
         with _lock:
-            session = _sessions.get(key)
+            session = kept or _sessions.get(key)
             if session is None:
                 session = _sessions[key] = cls(spark)
             vars(spark)[_KEPT] = session
@@ -157,18 +160,17 @@ class DeltaSession:
     @transaction.setter
     def transaction(self, transaction: OpenTransaction | None) -> None:
         transactions: Any = self.spark._jvm.anabranch.Transactions  # type: ignore[union-attr]
-        key = identity(self.spark)
         if transaction is None:
             transactions.end(self.spark._jsparkSession)
             with _lock:
-                _in_transaction.pop(key, None)
+                _in_transaction.pop(self.key, None)
         else:
             transactions.begin(self.spark._jsparkSession, transaction.key)
             with _lock:
-                _in_transaction[key] = self
+                _in_transaction[self.key] = self
         self._transaction = transaction
         if transaction is not None and SESSION_RULES.transaction_begun is not None:
-            SESSION_RULES.transaction_begun(key)
+            SESSION_RULES.transaction_begun(self.key)
 
     def _roll_back(self) -> None:
         """End the transaction of a session that has ended."""

@@ -111,7 +111,7 @@ class SessionSettings(Settings, Protocol):
 
 def store_assignment(session: Settings) -> Casting:
     """How the session lets values be cast that have another type than their column."""
-    return Casting.parse(session.setting("spark.sql.storeAssignmentPolicy", "ANSI") or "ANSI")
+    return Casting((session.setting("spark.sql.storeAssignmentPolicy") or "ANSI").lower())
 
 
 def automatic_widening(session: Settings, properties: TableProperties) -> Widening:

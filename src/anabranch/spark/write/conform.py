@@ -19,7 +19,6 @@ from anabranch.schema.casts import (
     RebuildArray,
     RebuildMap,
     RebuildStruct,
-    can_up_cast,
 )
 from anabranch.schema.computed_columns import identity_of
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
@@ -29,7 +28,6 @@ from anabranch.spark.write.identity_values import identity_value, with_row_numbe
 from anabranch.spark.write.row_checks import failure_text
 from anabranch.spark.write.row_rules import (
     default_value,
-    is_stored_as_is,
     named_as,
     row_as_json,
     stored_value,
@@ -80,22 +78,22 @@ def conform(
     kept = [SelectedColumn(position=names.index(name), name=name) for name in keep]
     columns = [_selected(column, types, plan, table) or computed(column) for column in written]
     selected = select(source, [*columns, *kept])
+    if not plan.has_rules:
+        return selected
     return with_row_checks(with_generated_columns(selected, plan, table=table), plan, table=table)
 
 
 def _selected(column: ColumnPlan, types: Sequence[DataType], plan: WritePlan, table: str) -> SelectedColumn | None:
     """A column of the data whose values are stored as they are, or cast; None for one that takes more than that."""
     target, index = column.target, column.source_index
-    if index is None or column.fill is not None or not is_stored_as_is(target, plan) or "\0" in target.name:
+    if index is None or not plan.stores_as_is(column) or "\0" in target.name:
         return None
     if isinstance(column.conversion, Keep):
         return SelectedColumn(position=index, name=target.name)
     if not isinstance(column.conversion, Cast) or plan.casting is Casting.LEGACY:
         return None
-    to = column.conversion.to
-    return SelectedColumn(
-        position=index, name=target.name, to=to, failure=_failure(to, types[index], (target.name,), table)
-    )
+    failure = _failure(column.conversion, types[index], (target.name,), table)
+    return SelectedColumn(position=index, name=target.name, to=column.conversion.to, failure=failure)
 
 
 def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Casting, table: str) -> Column:
@@ -140,7 +138,7 @@ def _converted(
     if isinstance(conversion, Keep):
         return column
     if isinstance(conversion, Cast):
-        return _cast(column, conversion.to, source, casting, path, table)
+        return _cast(column, conversion, source, casting, path, table)
     if isinstance(conversion, RebuildStruct):
         return _rebuilt_struct(column, conversion.fields, source, casting, path, table)
     if isinstance(conversion, RebuildArray):
@@ -152,20 +150,20 @@ def _converted(
 
 
 def _cast(
-    column: Column, to: DataType, source: DataType | None, casting: Casting, path: FieldPath, table: str
+    column: Column, conversion: Cast, source: DataType | None, casting: Casting, path: FieldPath, table: str
 ) -> Column:
-    failure = _failure(to, source, path, table)
+    to, failure = conversion.to, _failure(conversion, source, path, table)
     if not failure:
         return cast(column, to)
     # Both casts ignore spark.sql.ansi.enabled, which is about queries and not about writes.
     return legacy_cast(column, to) if casting is Casting.LEGACY else checked_cast(column, to, failure)
 
 
-def _failure(to: DataType, source: DataType | None, path: FieldPath, table: str) -> str:
+def _failure(conversion: Cast, source: DataType | None, path: FieldPath, table: str) -> str:
     """The text with which the job fails where a value does not fit; empty if every value does."""
-    if source is None or isinstance(source, _NESTED) or can_up_cast(source, to):
+    if not conversion.may_fail:
         return ""
-    facts = {"table": table, "column": quoted(path), "column_type": to.simpleString()}
+    facts = {"table": table, "column": quoted(path), "column_type": conversion.to.simpleString()}
     return failure_text(MalformedValueError if isinstance(source, StringType) else CastOverflowError, facts)
 
 

@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
     BooleanType,
     DataType,
     DateType,
@@ -62,12 +61,6 @@ def stored_value(
                 _limiter(limit, row if isinstance(row, Column) else row(), table),
             )
     return partition_value(value, target.dataType) if target.name in plan.partition_columns else value
-
-
-def is_stored_as_is(target: StructField, plan: WritePlan) -> bool:
-    """Whether `stored_value` and `named_as` only name a value of the column."""
-    is_partition_value = target.name in plan.partition_columns and isinstance(target.dataType, StringType | BinaryType)
-    return not is_partition_value and DECLARED_TYPE not in target.metadata
 
 
 def named_as(target: StructField, value: Column) -> Column:
@@ -213,8 +206,7 @@ def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> D
 
     Other columns of `rows` stay last.
     """
-    missing = [column for column in plan.columns if column.fill is Fill.GENERATED]
-    if not missing:
+    if not any(column.fill is Fill.GENERATED for column in plan.columns):
         return rows
     base = _base_columns(plan)
     row = functools.cache(lambda: row_as_json(base.names, [field.dataType for field in base.fields]))
@@ -236,8 +228,6 @@ def with_row_checks(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFram
 
     For a row that breaks several, the error is first about a missing value, then about a wrong one.
     """
-    if not (plan.row_rules or plan.not_null_paths or _has_values_to_compare(plan)):
-        return rows
     values = {name: F.col(quote(name)) for name in rows.columns}
     # The check that wraps a value last runs first, and columns are computed from left to right.
     last = plan.columns[-1].target.name
@@ -250,11 +240,6 @@ def with_row_checks(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFram
         if path[0] in values:
             values[path[0]] = _not_null(values[path[0]], path, plan, table)
     return rows.select(*(value.alias(name) for name, value in values.items()))
-
-
-def _has_values_to_compare(plan: WritePlan) -> bool:
-    """Whether the data has values for generated columns."""
-    return any(column.expression is not None and column.source_index is not None for column in plan.columns)
 
 
 def _columns_to_show(path: FieldPath, plan: WritePlan) -> list[ColumnPath]:

@@ -20,8 +20,8 @@ from anabranch.errors.arguments import (
     UnsupportedOperationError,
 )
 from anabranch.errors.schema import InvalidPartitioningError
-from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold, quote
+from anabranch.schema.write_rules import WriteApi
 from anabranch.sql.grammar.cursor import Fragment
 from anabranch.sql.grammar.insert_grammar import Insert, Row
 from anabranch.sql.parameters import Parameters
