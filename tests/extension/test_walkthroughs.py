@@ -72,8 +72,8 @@ JVM_CALLS_MAX = {
     "INSERT INTO {table} VALUES ({id} + 1000, 1)": 76,
     "SELECT * FROM {table} WHERE id = {id}": 20,
     "DELETE FROM {table} WHERE id = {id}": 56,
-    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 108,
-    STATEMENTS["One MERGE"]: 214,
+    "UPDATE {table} SET v = v + 1 WHERE id = {id}": 90,
+    STATEMENTS["One MERGE"]: 206,
 }
 """Calls of the JVM in such a session, from the statement to its collected result; each is a round trip over a socket."""
 

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType
 
+from anabranch.schema.paths import quote
 from anabranch.spark.gateway.jvm_classes import SelectedColumn, select
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("engine")]
@@ -35,6 +36,12 @@ def test_columns_are_renamed_cast_and_mixed_with_others(spark: SparkSession) -> 
         (ODD_NAME, "bigint"),
     ]
     assert [tuple(row) for row in selected.collect()] == [(True, 7, "0", "7", 0), (True, 7, "1", "7", 1)]
+
+
+def test_columns_are_selected_by_names(spark: SparkSession) -> None:
+    frame = spark.range(1).select("id", F.lit("x").alias(ODD_NAME), F.lit("y").alias("a\0b"))
+    selected = select(frame, [quote(ODD_NAME), F.lit(1).alias("n"), quote("a\0b"), "ID"])
+    assert [tuple(row) for row in selected.collect()] == [("x", 1, "y", 0)]
 
 
 def test_the_metadata_of_a_column_stays(spark: SparkSession) -> None:

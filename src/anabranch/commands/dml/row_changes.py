@@ -26,6 +26,7 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quote
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WrittenFiles
+from anabranch.spark.gateway.jvm_classes import select
 from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.transactions.read_set import FileKey, RowsOfFile
 from anabranch.transactions.rows.deletion_vector_actions import hide_rows, removal
@@ -93,10 +94,9 @@ def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
     schema = without_void(snapshot.schema)
     if target.tracking is not None:
         schema = target.tracking.added_to(schema)
-    rows = frame.select(*(frame[quote(name)] for name in schema.fieldNames()))
     return write_data_files(
         table,
-        rows,
+        select(frame, [*map(quote, schema.fieldNames())]),
         schema=schema,
         partition_columns=snapshot.partition_columns,
         properties=snapshot.properties,
@@ -105,9 +105,8 @@ def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
 
 def as_stored(frame: DataFrame, schema: StructType, tracking: RowTrackingColumns | None) -> DataFrame:
     """The columns that files store of changed rows, which have their ids in a column if the table tracks rows."""
-    return frame.select(
-        *map(quote, schema.fieldNames()), *(() if tracking is None else stored_tracking_columns(tracking))
-    )
+    tracked = [] if tracking is None else stored_tracking_columns(tracking)
+    return select(frame, [*map(quote, schema.fieldNames()), *tracked])
 
 
 def replace_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors: bool) -> Replacement:

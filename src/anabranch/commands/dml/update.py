@@ -55,6 +55,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.conditions.user_condition import empty_frame, has_subquery, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
+from anabranch.spark.gateway.jvm_classes import select
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.row_marks import RowMarks
 from anabranch.spark.session.session_settings import store_assignment
@@ -205,19 +206,17 @@ def _changed(target: TargetRows, setting: Assignments, frame: DataFrame) -> Data
     snapshot, table = target.snapshot, target.table
     # A generated column that is not set is computed from the new values.
     fields = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
-    new_values = {field.name: setting.value(field, F.col(quote(field.name))) for field in fields}
+    changing = [field for field in fields if setting.sets(field.name)]
+    new_values = {field.name: setting.value(field, F.col(quote(field.name))) for field in changing}
     if not isinstance(target.alias, BoundAttributes):
         # Without our own columns, which Spark would suggest for a column that does not exist.
-        check_of_one_row(
-            frame.drop(*_POSITION),
-            {name: value for name, value in new_values.items() if setting.sets(name)},
-            table=table.label,
-        )
-    values = [value.alias(name) for name, value in new_values.items()]
+        check_of_one_row(frame.drop(*_POSITION), new_values, table=table.label)
+    names = [field.name for field in fields]
+    values = [new_values[name].alias(name) if name in new_values else quote(name) for name in names]
     keeps_old = records_changes(snapshot)
     positions = (*_POSITION, *(() if target.tracking is None else (target.tracking.row_id,)))
     keep = (*positions, *(old_names(snapshot.schema) if keeps_old else ()))
-    rows = frame.select(*values, *map(quote, positions), *(old_values(snapshot.schema) if keeps_old else ()))
+    rows = select(frame, [*values, *map(quote, positions), *(old_values(snapshot.schema) if keeps_old else ())])
     plan = plan_write(
         StructType([field for field in rows.schema if field.name not in keep]),
         snapshot.schema,

@@ -83,11 +83,11 @@ class MergeJoin:
         if not self.conditions.not_matched_by_source:
             pairs = self._pairs(rows, "inner")
             computed = _computed(values, range(number), outputs, _values_of(rows))
-            return select(pairs, [*(rows[quote(name)] for name in (*keeps, *POSITION)), F.col(ACTION_COLUMN)], computed)
+            return select(pairs, [*(rows[quote(name)] for name in (*keeps, *POSITION)), ACTION_COLUMN], computed)
         # Two steps, because clauses for rows that no source row matches may use only columns of the table.
         pairs = self._pairs(rows, "left")
         computed = _computed(values, range(number), outputs, _values_of(rows))
-        of_table = select(pairs, [*(rows[quote(name)] for name in rows.columns), F.col(ACTION_COLUMN)], computed)
+        of_table = select(pairs, [*(rows[quote(name)] for name in rows.columns), ACTION_COLUMN], computed)
         return self._with_unmatched(of_table, values, keeps=(*keeps, *POSITION), outputs=outputs)
 
     def _with_unmatched(
@@ -104,7 +104,7 @@ class MergeJoin:
         decided = rows.withColumn(_DECIDED, action).where(is_of_source | F.col(_DECIDED).isNotNull())
         actions = range(number, number + len(self.conditions.not_matched_by_source))
         computed = _computed(values, actions, outputs, _values_of(rows), action=_DECIDED, otherwise=True)
-        return select(decided, [*_named(keeps), F.col(_DECIDED).alias(ACTION_COLUMN)], computed)
+        return select(decided, [*map(quote, keeps), F.col(_DECIDED).alias(ACTION_COLUMN)], computed)
 
     def written_at_once(
         self,
@@ -129,15 +129,15 @@ class MergeJoin:
         computed = _computed(updates, range(len(self.conditions.matched)), outputs, _values_of(rows))
         # Clauses for new rows must not see columns of the table, nor those for unmatched ones columns of the source.
         aside, again = self._set_aside(rows, but=own) if by_source else ([], [])
-        kept = [self.source["*"], *(rows[quote(name)] for name in own), *aside, F.col(ACTION_COLUMN)]
-        both = select(pairs, kept, computed)
+        kept = [self.source["*"], *(rows[quote(name)] for name in own), *aside]
+        both = select(pairs, [*kept, ACTION_COLUMN], computed)
         is_new = F.col(FILE_ID_COLUMN).isNull()
         both = both.withColumn(
             INSERTION_COLUMN, F.when(is_new, _first(self.conditions.not_matched, start=0, otherwise=None))
         )
         clauses = dict(enumerate(inserts))
         computed = _computed(clauses, range(len(inserts)), outputs, F.col, action=INSERTION_COLUMN, otherwise=True)
-        both = select(both, [*_named(own), *again, *_named([ACTION_COLUMN, INSERTION_COLUMN])], computed)
+        both = select(both, [*map(quote, own), *again, ACTION_COLUMN, INSERTION_COLUMN], computed)
         if not by_source:
             return both
         return self._with_unmatched(
@@ -215,10 +215,6 @@ def _in_one_task(left: DataFrame, right: DataFrame, on: Column, how: str) -> Dat
 def as_column(condition: Column | str) -> Column:
     """The condition as a Column, for calls that take no SQL."""
     return F.expr(condition) if isinstance(condition, str) else condition
-
-
-def _named(names: Sequence[str]) -> list[Column]:
-    return [F.col(quote(name)) for name in names]
 
 
 def _values_of(rows: DataFrame) -> Callable[[str], Column]:

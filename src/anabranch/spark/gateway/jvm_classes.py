@@ -14,6 +14,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
 
@@ -281,10 +282,11 @@ class SelectedColumn:
     """For `checked_cast`; without it, the cast is that of `cast`."""
 
 
-def select(frame: DataFrame, columns: Sequence[SelectedColumn | Column], computed: Any = None) -> DataFrame:
+def select(frame: DataFrame, columns: Sequence[SelectedColumn | Column | str], computed: Any = None) -> DataFrame:
     """The frame with these columns, all of which but those that are a `Column` are made by one call.
 
-    `computed` is a list of further ones, from `case_when`, which is used up.
+    A string is a name, as for `DataFrame.select`. `computed` is a list of further columns, from `case_when`, which is
+    used up.
     """
     parts: list[str] = []
     others: list[Any] = []
@@ -292,9 +294,11 @@ def select(frame: DataFrame, columns: Sequence[SelectedColumn | Column], compute
         if isinstance(column, SelectedColumn):
             kind = "" if column.to is None else column.to.json()
             parts += [str(column.position), column.name, kind, column.failure]
+        elif isinstance(column, str) and "\0" not in column:
+            parts += ["", column, "", ""]
         else:
             parts += ["", "", "", ""]
-            others.append(jvm_column(column))
+            others.append(jvm_column(F.col(column) if isinstance(column, str) else column))
     if computed is not None and others:
         computed.addAll(0, others)
     text = "".join(f"{part}\0" for part in parts)

@@ -9,7 +9,7 @@ import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
 
-/** Casts and checks of written values, each made by one call from Python: see `jvm_classes.py`. */
+/** Casts and checks of written values, and selections of columns, each made by one call from Python: see `jvm_classes.py`. */
 public final class ColumnFunctions {
   private static final int VALUE_LENGTH_MAX = 500;
 
@@ -36,8 +36,8 @@ public final class ColumnFunctions {
    * The columns of a frame under other names, and cast where they have other types.
    *
    * @param columns for each column its position in the frame, its name, its type as JSON, and the text with which the job fails if a value
-   *     does not fit, each with NUL behind it. Without a position it is the next one of `others`, without a type it is as in the frame, and
-   *     without a text every value fits.
+   *     does not fit, each with NUL behind it. Without a type it is as in the frame, and without a text every value fits. Without a position
+   *     it is the column of that name, in backticks where they are needed, and without a name the next one of `others`.
    * @param others further columns; all that are left are put last. May be null for none.
    */
   public static org.apache.spark.sql.classic.Dataset select(org.apache.spark.sql.classic.Dataset frame, String columns, List others) {
@@ -49,13 +49,14 @@ public final class ColumnFunctions {
       String position = parts[4 * i];
       String type = parts[4 * i + 2];
       String failure = parts[4 * i + 3];
+      String name = parts[4 * i + 1];
       if (position.isEmpty()) {
-        selected.add(others.get(next++));
+        selected.add(name.isEmpty() ? others.get(next++) : functions.col(name));
         continue;
       }
       org.apache.spark.sql.Column value = ExpressionUtils.column((Expression) output.apply(Integer.parseInt(position)));
       if (!type.isEmpty()) value = failure.isEmpty() ? cast(value, type) : checkedCast(value, type, failure);
-      selected.add(value.alias(parts[4 * i + 1]));
+      selected.add(value.alias(name));
     }
     if (others != null) selected.addAll(others.subList(next, others.size()));
     return (org.apache.spark.sql.classic.Dataset) frame.select(
