@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from anabranch.errors.schema import (
     ColumnNotFoundError,
@@ -106,16 +106,16 @@ class WritePlan:
         return frozenset(plan.target.name for plan in self.columns if plan.fill is Fill.IDENTITY)
 
     @property
-    def has_rules(self) -> bool:
-        """Whether columns are computed from others, or rows are checked."""
-        computed = (column.expression is not None and column.fill is not Fill.DEFAULT for column in self.columns)
-        return bool(self.row_rules or self.not_null_paths) or any(computed)
+    def checks_rows(self) -> bool:
+        """Whether a row may break a rule, or have another value for a generated column than the computed one."""
+        compared = (column.expression is not None and column.source_index is not None for column in self.columns)
+        return bool(self.row_rules or self.not_null_paths) or any(compared)
 
     def stores_as_is(self, column: ColumnPlan) -> bool:
         """Whether files have the column's values as the data has them, or as a cast leaves them."""
         target = column.target
-        is_text = target.name in self.partition_columns and isinstance(target.dataType, StringType | BinaryType)
-        return column.fill is None and not is_text and DECLARED_TYPE not in target.metadata
+        is_partition = target.name in self.partition_columns
+        return column.fill is None and not is_partition and DECLARED_TYPE not in target.metadata
 
     @property
     def is_plain(self) -> bool:
@@ -144,12 +144,12 @@ def plan_write(
     """
     if rules.overwrite_schema:
         return plan_new_schema(data, table=table, constraints=constraints, partition_columns=requested_partitioning)
-    is_named_alike = not rules.by_position or _is_named_alike(data, table_schema)
-    return (_planned if rules.merge_schema else _planned_once)(
+    planned = _planned if rules.merge_schema else _planned_once
+    return planned(
         _with_table_names(data, table_schema) if rules.by_position else data,
         table_schema,
         rules,
-        is_named_alike=is_named_alike,
+        is_named_alike=not rules.by_position or _is_named_alike(data, table_schema),
         table=table,
         constraints=tuple(constraints.items()),
         partition_columns=tuple(partition_columns),

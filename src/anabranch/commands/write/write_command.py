@@ -151,7 +151,7 @@ def write_named(table: TableRef, rows: Rows, options: WriteOptions) -> Committed
     entry = table.entry
     if entry is None or table.session.catalog.find(entry.full_name) is not None:
         return write_frame(table, rows, options, WriteApi.SAVE_AS_TABLE)
-    committed = _write_and_report(table, rows, options, WriteApi.SAVE_AS_TABLE)
+    committed = _write_with_progress(table, rows, options, WriteApi.SAVE_AS_TABLE)
     register(table, entry, committed)
     return committed
 
@@ -162,13 +162,13 @@ def write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteA
     An append that loses the race to create the table becomes an append to the winner's table. Afterwards the catalog
     has the columns that the commit changes, of a table that it knows by name.
     """
-    committed = _write_and_report(table, frame, options, api)
+    committed = _write_with_progress(table, frame, options, api)
     if table.entry is not None:
         register_if_changed(table, table.entry, committed)
     return committed
 
 
-def _write_and_report(table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
+def _write_with_progress(table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
     # Batches of a stream come again and again, and the query reports its own progress.
     with one_statement(table, "WRITE", shown=api is not WriteApi.STREAM):
         begin_phase("write files")

@@ -78,9 +78,9 @@ def conform(
     kept = [SelectedColumn(position=names.index(name), name=name) for name in keep]
     columns = [_selected(column, types, plan, table) or computed(column) for column in written]
     selected = select(source, [*columns, *kept])
-    if not plan.has_rules:
-        return selected
-    return with_row_checks(with_generated_columns(selected, plan, table=table), plan, table=table)
+    if len(written) < len(plan.columns):
+        selected = with_generated_columns(selected, plan, table=table)
+    return with_row_checks(selected, plan, table=table) if plan.checks_rows else selected
 
 
 def _selected(column: ColumnPlan, types: Sequence[DataType], plan: WritePlan, table: str) -> SelectedColumn | None:

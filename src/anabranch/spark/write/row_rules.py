@@ -206,8 +206,6 @@ def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> D
 
     Other columns of `rows` stay last.
     """
-    if not any(column.fill is Fill.GENERATED for column in plan.columns):
-        return rows
     base = _base_columns(plan)
     row = functools.cache(lambda: row_as_json(base.names, [field.dataType for field in base.fields]))
     columns = []
